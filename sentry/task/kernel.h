@@ -1,0 +1,73 @@
+// Kernel: everything of one sandbox. Passed by reference, never global.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "platform/base/ref.h"
+#include "platform/base/result.h"
+#include "sentry/task/task.h"
+#include "sentry/time/timer_queue.h"
+
+namespace uks {
+
+class MountNamespace;
+class Platform;
+class FutexTable;
+
+// How a task's life ends or changes, seen by syscalls/.
+class Kernel {
+ public:
+  Kernel();
+  ~Kernel();
+
+  // ---- Tasks
+  Task* find_task(pid_t tid);
+  ThreadGroup* find_group(pid_t pid);
+  // All live and zombie groups, by pid.
+  const std::map<pid_t, Ref<ThreadGroup>>& groups() const { return groups_; }
+  pid_t allocate_pid();
+  ThreadGroup* init() { return init_; }
+
+  // ---- Signals (sentry/signal/send.cc). No permission checks here.
+  // To one thread. `info.signo` says which.
+  void send_signal(Task& task, const SignalInfo& info);
+  // To a process: any thread that does not block it.
+  void send_signal(ThreadGroup& group, const SignalInfo& info);
+  // To every process of a process group. Returns how many there were.
+  int send_signal_to_pgrp(pid_t pgid, const SignalInfo& info);
+
+  // ---- Life and death (sentry/task/exit.cc)
+  // Ends the whole group with a wait status (code << 8, or a signal number).
+  void exit_group(ThreadGroup& group, int wait_status);
+  // Ends one thread; the last one ends the group with `wait_status`.
+  void exit_task(Task& task, int wait_status);
+
+  // ---- Scheduling
+  void make_runnable(Task& task);
+
+  TimerQueue timers;
+  Ref<MountNamespace> mounts;         // the initial mount namespace
+  Platform* platform = nullptr;
+  FutexTable* futexes = nullptr;      // sentry/ipc/futex.h
+  std::string hostname = "uks";
+  std::string domainname = "(none)";
+  int64_t boot_time_ns = 0;           // CLOCK_REALTIME at start
+  unsigned cpu_count = 1;
+  uint64_t total_forks = 0;
+  std::string machine_boot_id;
+
+ private:
+  friend class Dispatcher;
+  friend class Task;
+  std::map<pid_t, Ref<ThreadGroup>> groups_;
+  std::unordered_map<pid_t, Task*> tasks_;
+  ThreadGroup* init_ = nullptr;
+  pid_t last_pid_ = 0;
+  std::deque<Ref<Task>> run_queue_;
+};
+
+}  // namespace uks

@@ -1,0 +1,209 @@
+// Task: one guest thread as the kernel sees it. ThreadGroup: one guest process.
+//
+// Everything here is under the kernel lock. A handler runs with its Task; it never blocks: it tries,
+// and if it cannot finish it arms a wait with block() and returns that; it is run again, from its
+// start, when woken. What must survive between the runs lives in call().
+#pragma once
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "platform/base/ref.h"
+#include "platform/base/result.h"
+#include "sentry/cred/credentials.h"
+#include "sentry/signal/signal_state.h"
+#include "sentry/task/wait_queue.h"
+#include "sentry/time/timer_queue.h"
+#include "sentry/usermem/io.h"
+#include "sentry/usermem/user_types.h"
+
+namespace uks {
+
+class Kernel;
+class Task;
+class ThreadGroup;
+class Session;
+class FdTable;
+class FsContext;
+class File;
+class GuestThread;   // platform side: one host thread and its slot
+class AddressSpace;  // platform side: one stub process
+
+// Per-call data of a handler that needs more than a deadline and a count.
+struct CallData {
+  virtual ~CallData() = default;
+};
+
+// State of the system call in progress, reset when the next one starts.
+struct CallState {
+  bool woken = false;                    // this run follows a wake-up of block()
+  bool timed_out = false;                // ... caused by its deadline
+  std::optional<MonotonicNs> deadline;   // set by the first run of a handler with a time-out
+  uint64_t progress = 0;                 // e.g. bytes written so far
+  std::unique_ptr<CallData> data;
+};
+
+// What a task waits for.
+struct WaitOn {
+  WaitQueue* queue;
+  uint32_t events;  // EPOLL* bits
+};
+
+class Task : public RefCounted {
+ public:
+  Task(Kernel& kernel, Ref<ThreadGroup> group, pid_t tid);
+  ~Task() override;
+
+  Kernel& kernel() { return kernel_; }
+  ThreadGroup& group() { return *group_; }
+  pid_t tid() const { return tid_; }
+  pid_t tgid() const;
+  bool is_leader() const { return tid_ == tgid(); }
+  FdTable& fds() { return *fd_table; }
+  FsContext& fs() { return *fs_context; }
+  const Credentials& creds() const { return *creds_; }
+  // A copy to change, then set_creds(): credentials are shared, immutable values.
+  Credentials copy_creds() const { return *creds_; }
+  void set_creds(Credentials creds) { creds_ = std::make_unique<const Credentials>(std::move(creds)); }
+
+  // ---- Guest memory. EFAULT when the guest's address space has no such bytes.
+  [[nodiscard]] Result<void> copy_in(UserAddr from, void* to, size_t n);
+  [[nodiscard]] Result<void> copy_out(UserAddr to, const void* from, size_t n);
+  // At most `max` bytes with the NUL; longer: ENAMETOOLONG.
+  [[nodiscard]] Result<std::string> copy_in_string(UserAddr from, size_t max);
+  // A path: as copy_in_string with PATH_MAX.
+  [[nodiscard]] Result<std::string> copy_in_path(UserPath from) { return copy_in_string(from, 4096); }
+  template <typename T>
+  [[nodiscard]] Result<T> copy_in(UserAddr from) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value;
+    if (auto r = copy_in(from, &value, sizeof value); !r) return Err(r.error());
+    return value;
+  }
+  template <typename T>
+  [[nodiscard]] Result<void> copy_out(UserAddr to, const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return copy_out(to, &value, sizeof value);
+  }
+  // readv-style vectors: EINVAL for count > 1024 or a negative total, EFAULT. Caps the total.
+  [[nodiscard]] Result<UserIovec> copy_in_iovec(UserAddr iov, int count);
+  // I/O cursors over guest memory; valid during this run of the handler.
+  std::unique_ptr<IoSink> make_sink(UserIovec ranges);
+  std::unique_ptr<IoSource> make_source(UserIovec ranges);
+
+  // ---- Waiting.
+  // Arms a wait on all `queues` (null queues are skipped) and, if set, the deadline. Returns kBlocked;
+  // the handler must return it at once. If a signal is deliverable (or the task is being killed) it
+  // arms nothing and returns `interrupted` (EINTR or a kRestart* code) instead. The handler is run
+  // again with call().woken set; after a time-out with call().timed_out too.
+  // A handler that already made progress checks: `auto e = task.block(...); return e == kBlocked ? e : done`.
+  [[nodiscard]] Errno block(std::initializer_list<WaitOn> queues, std::optional<MonotonicNs> deadline = {},
+                            int interrupted = kRestartSys);
+  [[nodiscard]] Errno block(const std::vector<WaitOn>& queues, std::optional<MonotonicNs> deadline = {},
+                            int interrupted = kRestartSys);
+  CallState& call() { return call_; }
+  // Makes a blocked task runnable. No effect on others.
+  void wake();
+  bool is_blocked() const { return blocked_; }
+  bool has_deliverable_signal() const;
+
+  // ---- Per-thread state.
+  Ref<FdTable> fd_table;
+  Ref<FsContext> fs_context;
+  SignalMask blocked_signals = 0;
+  // rt_sigsuspend, ppoll, pselect, epoll_pwait: the mask to put back once a handler frame is built.
+  std::optional<SignalMask> saved_mask;
+  SignalQueue pending;
+  AltStack alt_stack;
+  std::string comm;              // at most 15 bytes
+  UserAddr clear_child_tid;
+  UserAddr robust_list;
+  int parent_death_signal = 0;
+  int nice = 0;
+  int timer_slack_ns = 50'000;
+  bool dead = false;             // exited; kept only by references
+  uint64_t start_time_ns = 0;    // CLOCK_BOOTTIME when created
+  Ref<AddressSpace> mm;
+  GuestThread* thread = nullptr;  // null once the host thread is gone
+
+ private:
+  friend class Kernel;
+  friend class Dispatcher;
+  class BlockWaiter;
+  class BlockTimer;
+  void end_wait();
+
+  Kernel& kernel_;
+  Ref<ThreadGroup> group_;
+  pid_t tid_;
+  std::unique_ptr<const Credentials> creds_;
+  CallState call_;
+  bool blocked_ = false;
+  bool queued_ = false;  // on the kernel's run queue
+  std::list<BlockWaiter> waiters_;
+  std::unique_ptr<BlockTimer> wait_timer_;
+
+ public:
+  // The call being served; what a re-run needs.
+  uint64_t syscall_nr = 0;
+  std::array<uint64_t, 6> syscall_args{};
+};
+
+class Session : public RefCounted {
+ public:
+  explicit Session(pid_t sid) : id(sid) {}
+  pid_t id;
+  Ref<RefCounted> terminal;       // the controlling terminal (sentry/fs/dev/tty), if any
+  pid_t foreground_pgid = 0;
+};
+
+class ThreadGroup : public RefCounted {
+ public:
+  ThreadGroup(Kernel& kernel, pid_t pid);
+  ~ThreadGroup() override;
+
+  Kernel& kernel;
+  pid_t pid;
+  ThreadGroup* parent = nullptr;         // null for init and orphans of a dead init
+  std::vector<Ref<ThreadGroup>> children;  // alive or zombie
+  std::vector<Task*> threads;            // live tasks; the leader may be gone
+  pid_t pgid = 0;
+  Ref<Session> session;
+
+  Ref<SignalActions> actions;
+  SignalQueue pending;                   // process-directed
+  WaitQueue child_events;                // wait4: a child changed state
+  WaitQueue exit_events;                 // pidfd: this group became a zombie
+  int exit_signal = 17;                  // SIGCHLD
+  bool exiting = false;                  // exit_group or a fatal signal has begun
+  int exit_status = 0;                   // as wait4 reports it, valid once zombie
+  bool zombie = false;
+  bool stopped = false;                  // job control stop
+  int stop_signal = 0;
+  bool stop_reported = true;
+  bool continued_unreported = false;
+  bool is_child_subreaper = false;
+  bool dumpable = true;
+  bool did_exec = false;
+  std::array<rlimit64, RLIM_NLIMITS> limits{};
+
+  Ref<File> executable;                  // /proc/PID/exe
+  std::string executable_path;
+  std::string command_line;              // NUL-separated, as /proc/PID/cmdline shows it
+  std::string environment;               // NUL-separated, as given to execve
+  std::vector<std::pair<uint64_t, uint64_t>> auxv;
+
+  // CPU time of waited-for children, in nanoseconds.
+  uint64_t children_user_ns = 0, children_system_ns = 0;
+};
+
+}  // namespace uks
