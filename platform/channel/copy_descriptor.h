@@ -1,0 +1,25 @@
+/* What the stub may fetch from guest memory into its slot before it hands a call over. Plain C: the
+ * freestanding stub includes it, with gen/copy_table.inc. */
+#pragma once
+
+enum copy_kind {
+  COPY_NONE = 0,      /* end of the list */
+  COPY_STR = 1,       /* a NUL-terminated string, at most 4096 bytes with the NUL */
+  COPY_BUF_ARG = 2,   /* `size` bytes for each unit of argument `length_arg` */
+  COPY_BUF_CONST = 3, /* `size` bytes */
+  COPY_STRVEC = 4     /* a NULL-terminated vector of strings */
+};
+
+struct copy_item {
+  unsigned char arg;        /* index of the argument that holds the guest address (0 is legal: none) */
+  unsigned char kind;       /* enum copy_kind */
+  unsigned char length_arg; /* COPY_BUF_ARG: index of the argument that counts */
+  unsigned char reserved;
+  unsigned int size;        /* bytes, see the kinds */
+};
+
+enum { COPY_ITEMS_MAX = 3 };
+
+struct copy_descriptor {
+  struct copy_item items[COPY_ITEMS_MAX];
+};
