@@ -40,6 +40,11 @@ struct MappableFd {
   bool shared_key = false;   // futex words in it are shared between processes (memfd-backed objects)
 };
 
+// What kinds of description calls must tell apart (there is no RTTI here).
+enum class FileKind : uint8_t { kOther, kPipe, kEpoll, kEventFd, kTimerFd, kSignalFd, kMemfd, kSocket, kTerminal };
+
+class EpollItem;
+
 // Receives one directory entry; returns false when it has no room (the entry is then not consumed).
 using DirentSink = std::function<bool(std::string_view name, uint64_t ino, int64_t next_offset, unsigned char d_type)>;
 
@@ -62,6 +67,7 @@ class File : public RefCounted {
   const Path& path() const { return path_; }
   // The inode behind it (anonymous objects have one too, for fstat).
   virtual Inode* inode() const;
+  virtual FileKind kind() const { return FileKind::kOther; }
   // "pipe:[123]", "anon_inode:[eventpoll]", "socket:[4]": readlink of /proc/PID/fd/N when path() is empty.
   virtual std::string anonymous_name() const { return {}; }
 
@@ -100,6 +106,8 @@ class File : public RefCounted {
   // fcntl F_SETOWN / F_SETSIG.
   int32_t owner = 0;
   int async_signal = 0;
+  // The epoll registrations of this description; ~File ends them (forget_epoll_items).
+  EpollItem* epoll_items = nullptr;
 
  private:
   Path path_;
