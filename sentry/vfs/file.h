@@ -17,22 +17,11 @@
 #include "platform/base/unique_fd.h"
 #include "sentry/task/wait_queue.h"
 #include "sentry/usermem/io.h"
+#include "sentry/vfs/path.h"
 
 namespace uks {
 
 class Task;
-class Inode;
-class Dentry;
-class Mount;
-
-// A place in the tree: a dentry as seen through a mount.
-struct Path {
-  Ref<Mount> mount;
-  Ref<Dentry> dentry;
-  explicit operator bool() const { return static_cast<bool>(dentry); }
-  friend bool operator==(const Path&, const Path&) = default;
-};
-
 // What mmap needs to know of a file: the host descriptor that is donated to the stub.
 struct MappableFd {
   int fd = -1;            // owned by the file or its inode; valid while the kernel lock is held
@@ -108,8 +97,15 @@ class File : public RefCounted {
   int async_signal = 0;
   // The epoll registrations of this description; ~File ends them (forget_epoll_items).
   EpollItem* epoll_items = nullptr;
+  // Set by the lock calls: `inode` has flock or OFD locks of this description.
+  void note_locks(Ref<Inode> inode) {
+    locks_taken_ = true;
+    lock_inode_ = std::move(inode);
+  }
 
  private:
+  bool locks_taken_ = false;
+  Ref<Inode> lock_inode_;
   Path path_;
   int flags_;
 };
