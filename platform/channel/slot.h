@@ -160,6 +160,17 @@ struct uks_thread_area {
   uint64_t in_stub;
 };
 
+// What the zygote keeps of the sentry's address space when it starts: all else is unmapped. At
+// UKS_ZYGOTE_KEEP in area 0; sorted, not overlapping.
+struct uks_keep_range {
+  uint64_t start, end;
+};
+struct uks_zygote_start {
+  uint64_t count;
+  struct uks_keep_range keep[8];
+};
+#define UKS_ZYGOTE_KEEP 0x400u
+
 #ifdef __cplusplus
 static_assert(sizeof(uks_slot) <= UKS_SLOT_DATA, "the header fits its page");
 #else

@@ -203,6 +203,13 @@ __attribute__((used)) _Noreturn void stub_thread_main(struct uks_thread_area* ar
 // mapped. It has no guest: it only makes new stub processes on order.
 __attribute__((used)) _Noreturn void stub_zygote_entry(void) {
   struct uks_thread_area* area = this_area();
+  const struct uks_zygote_start* start = (const struct uks_zygote_start*)((char*)area + UKS_ZYGOTE_KEEP);
+  uint64_t at = 0x10000;  // mmap_min_addr or above
+  for (uint64_t i = 0; i <= start->count && i <= 8; i++) {
+    const uint64_t end = i < start->count ? start->keep[i].start : TASK_SIZE_MAX;
+    if (end > at) stub_syscall(__NR_munmap, at, end - at, 0, 0, 0, 0);
+    if (i < start->count) at = start->keep[i].end;
+  }
   serve(area, 0, UKS_EVENT_IDLE);
   die();
 }

@@ -1,0 +1,56 @@
+#include "platform/trap/stub_filter.h"
+
+#include <linux/futex.h>
+#include <linux/mman.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <csignal>
+
+#include "platform/channel/slot.h"
+
+namespace uks {
+
+using bpf::allow;
+using bpf::arg;
+using bpf::arg32;
+using bpf::notify;
+using bpf::trap;
+using bpf::when;
+
+bpf::Program stub_filter(uint64_t syscall_ip) {
+  const auto from_stub = [&] { return bpf::instruction_pointer().equals(syscall_ip); };
+  bpf::Policy policy(trap(), trap());
+  const auto on = [&](long number, const bpf::Cond& cond, const bpf::Rule& rule) {
+    policy.on(number, when(from_stub() && cond, rule).otherwise(trap()));
+  };
+  const auto always = bpf::Cond::constant(true);
+
+  // Memory calls: a guest's own memory, or bytes of donated descriptors that it may read anyway.
+  constexpr uint64_t kMapFlags = MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_FIXED_NOREPLACE |
+                                 MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN | MAP_POPULATE | MAP_32BIT;
+  on(SYS_mmap, arg(3).only(kMapFlags), allow());
+  on(SYS_munmap, always, allow());
+  on(SYS_mprotect, always, allow());
+  on(SYS_mremap, always, allow());
+  on(SYS_madvise,
+     arg32(2).in({MADV_DONTNEED, MADV_FREE, MADV_WILLNEED, MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_HUGEPAGE,
+                  MADV_NOHUGEPAGE, MADV_DONTFORK, MADV_DOFORK, MADV_WIPEONFORK, MADV_KEEPONFORK, MADV_DONTDUMP,
+                  MADV_DODUMP, MADV_COLD, MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE}),
+     allow());
+  // Its own life.
+  on(SYS_rt_sigreturn, always, allow());
+  on(SYS_sched_yield, always, allow());
+  on(SYS_exit, always, allow());
+  on(SYS_exit_group, always, allow());
+  on(SYS_prctl, arg32(0).equals(PR_SET_PDEATHSIG) && arg(1).equals(SIGKILL), allow());
+  // Removes the donated descriptor, never adds one; exactly that number.
+  on(SYS_close, arg32(0).equals(UKS_FIXED_FD), allow());
+  // Approved one by one: the hand-off (the only way to receive a descriptor) and clone.
+  on(SYS_getppid, arg(0).equals(UKS_HANDOFF_MAGIC), notify());
+  on(SYS_clone, always, notify());
+  return policy.compile();
+}
+
+}  // namespace uks

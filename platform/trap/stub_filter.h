@@ -1,0 +1,13 @@
+// The seccomp filter of stub processes (DESIGN §3.3), from one table.
+#pragma once
+#include <cstdint>
+
+#include "platform/host/bpf_dsl.h"
+
+namespace uks {
+
+// `syscall_ip`: the address behind the stub's one syscall instruction. Calls from anywhere else trap
+// into the stub; calls from there are harmless with any arguments, or need the sentry's approval.
+bpf::Program stub_filter(uint64_t syscall_ip);
+
+}  // namespace uks

@@ -1,0 +1,212 @@
+#include "platform/trap/zygote.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/rseq.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "platform/trap/stub_filter.h"
+
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
+
+namespace uks {
+namespace {
+
+// Descriptors in the zygote until the filter stands: the socket on 3, so that the listener gets 0.
+constexpr int kSocket = 3;
+
+struct ListenerMessage {
+  int32_t error;       // errno of a step that failed, or 0
+  int32_t helper_pid;  // the process that sent the listener: gone before the zygote goes on
+};
+
+struct KernelSigaction {
+  uint64_t handler;
+  uint64_t flags;
+  uint64_t restorer;
+  uint64_t mask;
+};
+
+bool send_message(int socket, const ListenerMessage& message, int fd) {
+  iovec iov{const_cast<ListenerMessage*>(&message), sizeof message};
+  msghdr header{};
+  header.msg_iov = &iov;
+  header.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  }
+  return syscall(SYS_sendmsg, socket, &header, MSG_NOSIGNAL) >= 0;
+}
+
+[[noreturn]] void fail(int error) {
+  send_message(kSocket, {error, 0}, -1);
+  _exit(1);
+}
+
+// Sends descriptor 0 as soon as it exists. Runs in a process that shares the zygote's descriptors, since
+// the zygote itself cannot send any more once its filter stands (PITFALLS 7).
+[[noreturn]] void send_listener() {
+  const ListenerMessage message{0, static_cast<int32_t>(syscall(SYS_getpid))};
+  for (int tries = 0; tries < 200'000; tries++) {
+    if (syscall(SYS_fcntl, 0, F_GETFD) >= 0 && send_message(kSocket, message, 0)) break;
+    timespec pause{0, 20'000};
+    syscall(SYS_nanosleep, &pause, nullptr);
+  }
+  syscall(SYS_close, 0);
+  syscall(SYS_close, kSocket);
+  for (;;) syscall(SYS_exit_group, 0);
+}
+
+void set_handler(int signo, uint64_t handler, uint64_t restorer, uint64_t mask, uint64_t extra_flags) {
+  constexpr uint64_t kRestorer = 0x04000000;
+  KernelSigaction action{handler, SA_SIGINFO | SA_ONSTACK | kRestorer | extra_flags, restorer, mask};
+  if (syscall(SYS_rt_sigaction, signo, &action, nullptr, 8) != 0) fail(errno);
+}
+
+void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
+  void* p = mmap(reinterpret_cast<void*>(addr), size, prot, flags | MAP_FIXED, fd, 0);
+  if (p == MAP_FAILED) fail(errno);
+  return p;
+}
+
+[[noreturn]] void be_zygote(const StubLayout& layout, const Window& window, int socket, pid_t sentry) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != sentry) _exit(1);
+  // Memory of the stub's region.
+  const StubImage image = stub_image();
+  const uint64_t base = layout.base;
+  void* text = map_at(base, UKS_STUB_TEXT_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  memcpy(text, image.data, image.size);
+  if (mprotect(text, UKS_STUB_TEXT_SIZE, PROT_READ | PROT_EXEC) != 0) fail(errno);
+  // Linux 6.10 can make that irrevocable; without it a guest may harm its own stub, nothing else.
+  (void)syscall(SYS_mseal, text, UKS_STUB_TEXT_SIZE, 0);
+  map_at(base + UKS_STUB_PROCESS, 0x1000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  map_at(base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, window.fd());
+  madvise(reinterpret_cast<void*>(base + UKS_STUB_WINDOW), UKS_WINDOW_SIZE, MADV_DONTFORK);
+  auto* area = static_cast<char*>(map_at(base + UKS_STUB_AREAS, uint64_t{UKS_SLOTS} * UKS_AREA_SIZE,
+                                         PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));
+  auto* start = reinterpret_cast<uks_zygote_start*>(area + UKS_ZYGOTE_KEEP);
+  start->count = layout.keep.size();
+  for (size_t i = 0; i < layout.keep.size(); i++) start->keep[i] = layout.keep[i];
+
+  // Descriptors: the socket, nothing else.
+  if (socket != kSocket && dup2(socket, kSocket) < 0) fail(errno);
+  close(0), close(1), close(2);
+  if (syscall(SYS_close_range, kSocket + 1, ~0U, 0) != 0) {
+    for (int fd = kSocket + 1; fd < 65536; fd++) close(fd);
+  }
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+
+  // Signals: the stub's handlers on area 0's alternate stack, nothing blocked.
+  stack_t alt{};
+  alt.ss_sp = area + UKS_AREA_STACK_TOP;
+  alt.ss_size = UKS_AREA_SIZE - UKS_AREA_STACK_TOP;
+  if (sigaltstack(&alt, nullptr) != 0) fail(errno);
+  const uks_stub_header& header = layout.header;
+  const uint64_t restorer = base + header.restorer;
+  const uint64_t urgent = uint64_t{1} << (SIGURG - 1);
+  for (int signo = 1; signo < 65; signo++) {
+    if (signo == SIGKILL || signo == SIGSTOP) continue;
+    KernelSigaction ignore{};
+    (void)syscall(SYS_rt_sigaction, signo, &ignore, nullptr, 8);
+  }
+  set_handler(SIGSYS, base + header.syscall_trap, restorer, urgent, 0);
+  for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) {
+    // Not blocked in its own handler: the stub's copies may fault while it builds a frame.
+    set_handler(signo, base + header.fault_trap, restorer, urgent, SA_NODEFER);
+  }
+  set_handler(SIGURG, base + header.kick_trap, restorer, urgent, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+
+  const bpf::Program filter = stub_filter(base + header.syscall_ip);
+  sock_fprog program{static_cast<unsigned short>(filter.size()), const_cast<sock_filter*>(filter.data())};
+
+  // glibc registered rseq in this thread's TLS, which is about to be unmapped: the kernel would kill us.
+  if (__rseq_size != 0) {
+    auto* rseq = static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset;
+    (void)syscall(SYS_rseq, rseq, sizeof(struct rseq), RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
+  }
+  syscall(SYS_set_tid_address, nullptr);
+  syscall(SYS_set_robust_list, nullptr, sizeof(uint64_t) * 3);
+
+  // Everything the last steps need is in registers or on this stack by now.
+  uint64_t entry = base + header.zygote_entry;
+  uint64_t stack = reinterpret_cast<uint64_t>(area) + UKS_AREA_STACK_TOP - 16;
+  const long helper = syscall(SYS_clone, CLONE_FILES | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+  if (helper == 0) send_listener();
+  if (helper < 0) fail(errno);
+  const long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                                SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
+  if (listener != 0) {
+    if (listener < 0) fail(errno);
+    fail(EBUSY);
+  }
+  __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tjmp *%1" : : "r"(stack), "r"(entry) : "memory");
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+Result<Zygote> make_zygote(const StubLayout& layout) {
+  Zygote zygote;
+  zygote.window = TRY(Window::create());
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return HostErr();
+  UniqueFd ours(pair[0]);
+  UniqueFd theirs(pair[1]);
+  const pid_t sentry = getpid();
+  zygote.pid = fork();
+  if (zygote.pid < 0) return HostErr();
+  if (zygote.pid == 0) be_zygote(layout, zygote.window, theirs.get(), sentry);
+  theirs.reset();
+
+  ListenerMessage message{};
+  iovec iov{&message, sizeof message};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &iov;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t n;
+  do {
+    n = recvmsg(ours.get(), &header, MSG_CMSG_CLOEXEC);
+  } while (n < 0 && errno == EINTR);
+  if (n != static_cast<ssize_t>(sizeof message)) return Err(EPROTO);
+  if (message.error) return Err(message.error);
+  const cmsghdr* c = CMSG_FIRSTHDR(&header);
+  if (!c || c->cmsg_type != SCM_RIGHTS) return Err(EPROTO);
+  int fd;
+  memcpy(&fd, CMSG_DATA(c), sizeof fd);
+  zygote.listener.reset(fd);
+  // The helper shares the zygote's descriptors: when it is gone, so are the zygote's own references.
+  while (waitpid(message.helper_pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return zygote;
+}
+
+}  // namespace uks
