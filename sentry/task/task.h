@@ -183,6 +183,8 @@ class ThreadGroup : public RefCounted {
   SignalQueue pending;                   // process-directed
   WaitQueue child_events;                // wait4: a child changed state
   WaitQueue exit_events;                 // pidfd: this group became a zombie
+  WaitQueue signal_events;               // signalfd: send_signal wakes EPOLLIN whenever it queued one
+  Ref<RefCounted> timers;                // itimers and POSIX timers (sentry/time/group_timers.h)
   int exit_signal = 17;                  // SIGCHLD
   bool exiting = false;                  // exit_group or a fatal signal has begun
   int exit_status = 0;                   // as wait4 reports it, valid once zombie
