@@ -1,0 +1,164 @@
+// The platform's objects as the sentry uses them: an AddressSpace is one stub process, a GuestThread one
+// host thread in it.
+#pragma once
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "platform/base/ref.h"
+#include "platform/base/result.h"
+#include "platform/base/unique_fd.h"
+#include "platform/channel/slot.h"
+#include "platform/channel/window.h"
+#include "platform/keeper/channel.h"
+#include "platform/trap/layout.h"
+#include "platform/trap/notifier.h"
+
+namespace uks {
+
+class AddressSpace;
+class Task;
+
+// A shared object mapped into a guest: what a shared futex word is keyed by.
+using SharedKey = std::pair<uint64_t, uint64_t>;  // (host inode, offset)
+
+// What the sentry tells a stub, built up during a call and sent with the reply.
+struct Reply {
+  uint32_t action = UKS_ACTION_RESUME;
+  uint32_t flags = 0;
+  uint64_t ret = 0;
+  UniqueFd donated;  // put at UKS_FIXED_FD with the reply
+};
+
+class GuestThread {
+ public:
+  GuestThread(Ref<AddressSpace> mm, unsigned index) : mm_(std::move(mm)), index_(index) {}
+  GuestThread(const GuestThread&) = delete;
+  GuestThread& operator=(const GuestThread&) = delete;
+
+  AddressSpace& mm() const { return *mm_; }
+  unsigned index() const { return index_; }
+  uks_slot* slot() const;
+  char* data() const;
+
+  // Takes a private copy of what the stub left in the slot. Called once per hand-off.
+  void load_call();
+  // Guest memory that came along with the call: `n` bytes at `addr`, or null.
+  const char* prefetched(uint64_t addr, uint64_t n) const;
+  // A prefetched string at `addr` (its bytes without the NUL), if there is one that ends.
+  std::optional<std::string> prefetched_string(uint64_t addr) const;
+  // A prefetched vector of strings.
+  std::optional<std::vector<std::string>> prefetched_vector(uint64_t addr) const;
+
+  // ---- Orders of the reply in the making
+  void clear_orders() {
+    order_count_ = 0;
+    data_cursor_ = data_base_;
+  }
+  // Forgets the prefetched data as well: the whole data area is free for orders.
+  void clear_data() {
+    range_count_ = 0;
+    data_base_ = 0;
+    clear_orders();
+  }
+  // Room for `n` bytes of data that a later order names; null if the slot is full.
+  char* reserve_data(uint64_t n, uint64_t* offset);
+  uint64_t data_room() const { return UKS_SLOT_DATA_SIZE - data_cursor_; }
+  bool add_order(const uks_order& order);
+  bool has_order_room() const { return order_count_ < UKS_MAX_ORDERS; }
+  // An order to copy `n` bytes to the guest. False: no room.
+  bool order_copy_out(uint64_t addr, const void* from, uint64_t n);
+  uint32_t order_count() const { return order_count_; }
+
+  // ---- State, under the kernel lock
+  Task* task = nullptr;       // null: pooled, or ending
+  pid_t host_tid = 0;         // 0 until its hello
+  bool in_sentry = false;     // it waits for our reply
+  uint64_t notification = 0;  // ... to this one
+  bool kicked = false;        // a SIGURG is under way
+  uint64_t token = 0;         // expected at hello
+  // The clone that it may make next; matched against all six registers.
+  bool clone_approved = false;
+  std::array<uint64_t, 6> clone_args{};
+  GuestThread* clone_child = nullptr;
+
+  // The call: private copies.
+  uint32_t event = 0;
+  uint64_t nr = 0;
+  std::array<uint64_t, 6> args{};
+  uint64_t ip = 0, sp = 0;
+  int64_t result = 0;
+
+ private:
+  Ref<AddressSpace> mm_;
+  unsigned index_;
+  std::array<uks_range, UKS_MAX_RANGES> ranges_{};
+  unsigned range_count_ = 0;
+  uint64_t data_base_ = 0;    // data area up to here holds prefetched bytes
+  uint64_t data_cursor_ = 0;  // ... and up to here, data of orders
+  uint32_t order_count_ = 0;
+};
+
+class AddressSpace : public RefCounted {
+ public:
+  AddressSpace(keeper::Channel& keeper, const StubLayout& layout, unsigned shard)
+      : keeper_(keeper), layout_(layout), shard_(shard) {}
+  ~AddressSpace() override;
+
+  const StubLayout& layout() const { return layout_; }
+  unsigned shard() const { return shard_; }
+
+  // Guest memory, through /proc/PID/mem. Whole or EFAULT; EIO when the process is gone.
+  Result<void> read(uint64_t addr, void* to, size_t n);
+  Result<void> write(uint64_t addr, const void* from, size_t n);
+  // Bytes that could be read from `addr` on, up to n; EFAULT if none.
+  Result<size_t> read_some(uint64_t addr, void* to, size_t n);
+  Result<size_t> write_some(uint64_t addr, const void* from, size_t n);
+  // Compare-and-exchange of an aligned word; returns the old value. Not atomic against guest threads
+  // that run at the same time; the sentry's own operations exclude each other.
+  Result<uint32_t> cmpxchg32(uint64_t addr, uint32_t expected, uint32_t desired);
+  // The object and offset behind `addr` if it lies in shared memory.
+  std::optional<SharedKey> shared_key(uint64_t addr);
+  // Has the keeper open /proc/PID/mem now rather than at the first use.
+  void request_memory();
+
+  // A file of the host's /proc/PID, by name.
+  Result<UniqueFd> open_proc(const char* name) { return keeper_.open(keeper::Op::kOpenMaps, host_pid, name); }
+
+  // A slot for a new thread; EAGAIN when all are taken.
+  Result<unsigned> allocate_slot();
+  void free_slot(unsigned index);
+
+  Window window;
+  pid_t host_pid = 0;       // 0 until its hello
+  bool gone = false;        // the host process is dead
+  bool has_shared_memory = false;  // some shared mapping was ever made here, or inherited
+  unsigned users = 0;       // guest thread groups living here (2 during vfork)
+  // Guest layout, for /proc and the loader.
+  uint64_t brk_start = 0, stack_top = 0, stack_size = 0;
+  uint64_t code_start = 0, code_end = 0, arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
+  std::vector<std::unique_ptr<GuestThread>> threads;
+
+ private:
+  Result<void> open_memory();
+
+  keeper::Channel& keeper_;
+  const StubLayout& layout_;
+  unsigned shard_;
+  UniqueFd memory_;
+  std::vector<bool> slots_;
+};
+
+// /proc/PID/maps (and smaps, status …) of a stub process, as the host shows it.
+Result<std::string> read_host_proc(AddressSpace& mm, const char* name);
+// /proc/PID/maps without the stub's own ranges.
+Result<std::string> read_maps(AddressSpace& mm);
+
+}  // namespace uks

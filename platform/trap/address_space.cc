@@ -1,0 +1,140 @@
+// AddressSpace: one stub process and the ways into its memory.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "platform/platform.h"
+
+namespace uks {
+
+AddressSpace::~AddressSpace() = default;
+
+Result<void> AddressSpace::open_memory() {
+  if (memory_.valid()) return {};
+  if (gone || host_pid == 0) return Err(EIO);
+  memory_ = TRY(keeper_.open(keeper::Op::kOpenMem, host_pid));
+  return {};
+}
+
+void AddressSpace::request_memory() { (void)open_memory(); }
+
+Result<size_t> AddressSpace::read_some(uint64_t addr, void* to, size_t n) {
+  if (n == 0) return 0;
+  if (addr >= 0x7ffffffff000) return Err(EFAULT);
+  TRY(open_memory());
+  const ssize_t r = pread(memory_.get(), to, n, static_cast<off_t>(addr));
+  // The file answers EIO for an address without memory, and 0 when the process is gone.
+  if (r <= 0) return Err(EFAULT);
+  return static_cast<size_t>(r);
+}
+
+Result<size_t> AddressSpace::write_some(uint64_t addr, const void* from, size_t n) {
+  if (n == 0) return 0;
+  if (addr >= 0x7ffffffff000) return Err(EFAULT);
+  TRY(open_memory());
+  const ssize_t r = pwrite(memory_.get(), from, n, static_cast<off_t>(addr));
+  if (r <= 0) return Err(EFAULT);
+  return static_cast<size_t>(r);
+}
+
+Result<void> AddressSpace::read(uint64_t addr, void* to, size_t n) {
+  size_t done = 0;
+  while (done < n) done += TRY(read_some(addr + done, static_cast<char*>(to) + done, n - done));
+  return {};
+}
+
+Result<void> AddressSpace::write(uint64_t addr, const void* from, size_t n) {
+  size_t done = 0;
+  while (done < n) done += TRY(write_some(addr + done, static_cast<const char*>(from) + done, n - done));
+  return {};
+}
+
+Result<uint32_t> AddressSpace::cmpxchg32(uint64_t addr, uint32_t expected, uint32_t desired) {
+  uint32_t old;
+  TRY(read(addr, &old, sizeof old));
+  if (old == expected) TRY(write(addr, &desired, sizeof desired));
+  return old;
+}
+
+std::optional<SharedKey> AddressSpace::shared_key(uint64_t addr) {
+  if (!has_shared_memory) return std::nullopt;
+  // The host is the authority on the address space; only processes with shared mappings pay for asking.
+  const auto maps = read_host_proc(*this, "maps");
+  if (!maps) return std::nullopt;
+  const char* line = maps->c_str();
+  while (*line) {
+    uint64_t from = 0, to = 0, offset = 0, inode = 0;
+    char perms[5] = {};
+    unsigned major = 0, minor = 0;
+    if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &from, &to, perms, &offset, &major, &minor, &inode) == 7 &&
+        addr >= from && addr < to) {
+      if (perms[3] != 's' || inode == 0) return std::nullopt;
+      return SharedKey{inode ^ (uint64_t{major} << 52) ^ (uint64_t{minor} << 40), offset + (addr - from)};
+    }
+    const char* end = strchr(line, '\n');
+    if (!end) break;
+    line = end + 1;
+  }
+  return std::nullopt;
+}
+
+Result<unsigned> AddressSpace::allocate_slot() {
+  for (unsigned i = 0; i < slots_.size(); i++) {
+    if (!slots_[i]) {
+      slots_[i] = true;
+      return i;
+    }
+  }
+  if (slots_.size() >= UKS_SLOTS) return Err(EAGAIN);
+  slots_.push_back(true);
+  return static_cast<unsigned>(slots_.size() - 1);
+}
+
+void AddressSpace::free_slot(unsigned index) {
+  if (index < slots_.size()) slots_[index] = false;
+}
+
+Result<std::string> read_host_proc(AddressSpace& mm, const char* name) {
+  if (mm.gone || mm.host_pid == 0) return Err(ESRCH);
+  UniqueFd fd = TRY(mm.open_proc(name));
+  std::string text;
+  char buffer[16384];
+  for (;;) {
+    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    if (n < 0) return HostErr();
+    if (n == 0) return text;
+    text.append(buffer, static_cast<size_t>(n));
+  }
+}
+
+Result<std::string> read_maps(AddressSpace& mm) {
+  const std::string text = TRY(read_host_proc(mm, "maps"));
+  const uint64_t base = mm.layout().base;
+  std::string shown;
+  size_t at = 0;
+  while (at < text.size()) {
+    size_t end = text.find('\n', at);
+    if (end == std::string::npos) end = text.size();
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    uint64_t from = 0, to = 0;
+    if (sscanf(line.c_str(), "%lx-%lx", &from, &to) != 2) continue;
+    if (from >= base && from < base + UKS_STUB_REGION) continue;
+    shown += line;
+    // The host knows these only as anonymous memory.
+    const bool nameless = line.size() < 74 || line.find_first_not_of(' ', 49) == std::string::npos;
+    const char* name = nullptr;
+    if (nameless && from < mm.stack_top && to >= mm.stack_top) name = "[stack]";
+    if (nameless && mm.brk_start && from >= mm.brk_start && from < mm.brk_start + 0x1000) name = "[heap]";
+    if (name) {
+      if (shown.size() && line.size() < 73) shown.append(73 - line.size(), ' ');
+      shown += name;
+    }
+    shown += '\n';
+  }
+  return shown;
+}
+
+}  // namespace uks
