@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -45,6 +46,14 @@ class Kernel {
   void exit_group(ThreadGroup& group, int wait_status);
   // Ends one thread; the last one ends the group with `wait_status`.
   void exit_task(Task& task, int wait_status);
+
+  // ---- CPU time (sentry/time/cpu_times.cc): the host's clocks of the stub process.
+  // Of a whole process, threads that ended included.
+  CpuTimes cpu_times(ThreadGroup& group);
+  // Of one thread; none when the host does not tell (one of several threads).
+  std::optional<uint64_t> task_cpu_ns(Task& task);
+  // Call it before a process leaves its address space (exec, exit), so that its times are kept.
+  void settle_cpu_times(ThreadGroup& group);
 
   // ---- Scheduling
   void make_runnable(Task& task);

@@ -158,6 +158,11 @@ class Task : public RefCounted {
   std::array<uint64_t, 6> syscall_args{};
 };
 
+struct CpuTimes {
+  uint64_t user_ns = 0, system_ns = 0;
+  uint64_t total_ns() const { return user_ns + system_ns; }
+};
+
 class Session : public RefCounted {
  public:
   explicit Session(pid_t sid) : id(sid) {}
@@ -204,6 +209,8 @@ class ThreadGroup : public RefCounted {
   std::string environment;               // NUL-separated, as given to execve
   std::vector<std::pair<uint64_t, uint64_t>> auxv;
 
+  // CPU time in address spaces that this process had before: see settle_cpu_times().
+  CpuTimes settled_cpu;
   // CPU time of waited-for children, in nanoseconds.
   uint64_t children_user_ns = 0, children_system_ns = 0;
 };
