@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "platform/channel/shared_cell.h"
 #include "platform/platform.h"
 
 namespace uks {
@@ -82,7 +83,8 @@ std::optional<SharedKey> AddressSpace::shared_key(uint64_t addr) {
 
 Result<unsigned> AddressSpace::allocate_slot() {
   for (unsigned i = 0; i < slots_.size(); i++) {
-    if (!slots_[i]) {
+    // A freed slot is used again only when the kernel says that its thread is gone (PITFALLS 21).
+    if (!slots_[i] && load_once(window.slot(i)->alive) == 0) {
       slots_[i] = true;
       return i;
     }

@@ -1,0 +1,129 @@
+// The trap platform: stub processes under a seccomp filter, their notifications, the pool of fresh ones.
+//
+// All state is under the kernel lock, which the platform is given. Replies are collected while it is
+// held and sent after it is dropped (PITFALLS 4).
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "platform/base/mutex.h"
+#include "platform/platform.h"
+#include "platform/trap/zygote.h"
+
+namespace uks {
+
+// The kernel above the platform. All calls come with the kernel lock held.
+class PlatformClient {
+ public:
+  virtual ~PlatformClient() = default;
+  // A guest's thread handed over (thread.event says why); it waits for Platform::reply.
+  virtual void on_handoff(GuestThread& thread) = 0;
+  // A new guest thread or process said hello; it waits for Platform::reply.
+  virtual void on_started(GuestThread& thread) = 0;
+  // The host process died under this thread; `thread` is destroyed after the call.
+  virtual void on_gone(GuestThread& thread) = 0;
+  // A stub came into the pool.
+  virtual void on_pool_refilled() = 0;
+  // Before the lock is dropped: runs what became runnable.
+  virtual void run_pending() = 0;
+  // The platform cannot go on (a zygote died): the sandbox ends.
+  virtual void on_fatal(const char* reason) = 0;
+};
+
+// A clone that a stub thread is told to make.
+struct ClonePlan {
+  bool same_memory = false;  // a host thread of the same stub process
+  bool set_tls = false;
+  uint64_t tls = 0;
+  uint64_t stack = 0;        // the new guest thread's stack pointer, 0: as the parent's
+};
+
+class Platform {
+ public:
+  Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout, std::vector<Zygote> zygotes);
+  ~Platform();
+
+  // Starts a worker for each listener and the reaper. `client` outlives the platform.
+  void start(PlatformClient& client, unsigned pool_size);
+
+  // ---- Under the kernel lock
+  // Answers a waiting thread: the orders collected in it, then `reply`.
+  void reply(GuestThread& thread, Reply reply);
+  // Ends the thread (waiting: at once; running: when it next comes in) and forgets it.
+  void end_thread(GuestThread* thread);
+  // Ends the whole process.
+  void end_process(AddressSpace& mm);
+  // Tells `parent` to clone; the child is returned at once, without host thread, and reported by
+  // on_started. The parent comes back with UKS_EVENT_CLONED. EAGAIN, ENOMEM, EMFILE.
+  Result<GuestThread*> clone(GuestThread& parent, const ClonePlan& plan);
+  // Gives up a child whose parent's clone failed.
+  void abandon_child(GuestThread* child);
+  // A fresh stub's only thread, waiting for a reply; null: the pool is empty (see on_pool_refilled).
+  GuestThread* take_stub();
+  // Makes a running thread come in.
+  void kick(GuestThread& thread);
+  const StubLayout& layout() const { return layout_; }
+  keeper::Channel& keeper() { return keeper_; }
+  size_t process_count() const { return by_pid_.size(); }
+  const std::map<pid_t, Ref<AddressSpace>>& processes() const { return by_pid_; }
+
+  // ---- For every thread that changed kernel state: call it with the lock held; it runs what became
+  // runnable, drops the lock, sends the replies.
+  void unlock_and_flush();
+  // With the lock held: what arrived while the caller held it is answered before it returns.
+  size_t pooled() const { return pool_.size(); }
+
+ private:
+  struct Shard {
+    explicit Shard(UniqueFd listener) : notifier(std::move(listener)) {}
+    Notifier notifier;
+    GuestThread* zygote = nullptr;
+    Ref<AddressSpace> zygote_mm;
+    bool zygote_idle = false;
+    std::thread worker;
+  };
+  struct Outgoing {
+    const Notifier* notifier;
+    uint64_t id;
+    bool approve;
+    int fd;                 // -1: none
+    UniqueFd owned;         // keeps `fd` open where it is ours to close
+    Ref<AddressSpace> mm;   // ... or this does (a window)
+  };
+
+  void work(Shard& shard);
+  void reap();
+  void handle(Shard& shard, const Notification& n);
+  void handle_hello(Shard& shard, const Notification& n);
+  void handle_clone(GuestThread* thread, const Notification& n);
+  void process_died(pid_t pid);
+  void refill();
+  void deny(Shard& shard, const Notification& n);
+  Notifier& notifier_of(const GuestThread& thread) { return shards_[thread.mm().shard()]->notifier; }
+  void write_reply(GuestThread& thread, const Reply& reply);
+  void forget(GuestThread* thread);
+  GuestThread* new_thread(const Ref<AddressSpace>& mm, unsigned index);
+  uint64_t new_token();
+
+  Mutex& lock_;
+  keeper::Channel& keeper_;
+  const StubLayout& layout_;
+  PlatformClient* client_ = nullptr;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::thread reaper_;
+  unsigned pool_size_ = 0;
+  unsigned in_the_making_ = 0;
+  std::deque<GuestThread*> pool_;
+  std::unordered_map<pid_t, GuestThread*> by_tid_;
+  std::map<pid_t, Ref<AddressSpace>> by_pid_;
+  std::unordered_map<uint64_t, GuestThread*> awaited_;     // by token: said no hello yet
+  std::unordered_map<pid_t, GuestThread*> unheard_;        // by host pid, from the parent's report
+  std::vector<pid_t> dead_unheard_;                        // reaped before either was known
+  std::vector<Outgoing> outgoing_;
+};
+
+}  // namespace uks
