@@ -42,6 +42,10 @@ class GuestThread {
   GuestThread(Ref<AddressSpace> mm, unsigned index) : mm_(std::move(mm)), index_(index) {}
   GuestThread(const GuestThread&) = delete;
   GuestThread& operator=(const GuestThread&) = delete;
+  ~GuestThread() {
+    unlink_child();
+    if (clone_parent) clone_parent->clone_child = nullptr;
+  }
 
   AddressSpace& mm() const { return *mm_; }
   unsigned index() const { return index_; }
@@ -87,7 +91,18 @@ class GuestThread {
   // The clone that it may make next; matched against all six registers.
   bool clone_approved = false;
   std::array<uint64_t, 6> clone_args{};
+  // An ordered child that has not said hello yet, and the way back.
   GuestThread* clone_child = nullptr;
+  GuestThread* clone_parent = nullptr;
+  void link_child(GuestThread& child) {
+    unlink_child();
+    clone_child = &child;
+    child.clone_parent = this;
+  }
+  void unlink_child() {
+    if (clone_child) clone_child->clone_parent = nullptr;
+    clone_child = nullptr;
+  }
 
   // The call: private copies.
   uint32_t event = 0;

@@ -141,14 +141,12 @@ void Platform::handle(Shard& shard, const Notification& n) {
   thread->notification = n.id;
   thread->kicked = false;
   thread->load_call();
+  if (thread->event == UKS_EVENT_CLONED) child_reported(*thread);
   if (thread == shard.zygote) {
     // Idle again, or the last clone is reported: if that failed the pool stays smaller.
-    if (thread->event == UKS_EVENT_CLONED) {
-      if (thread->result < 0 && thread->clone_child) {
-        abandon_child(thread->clone_child);
-        in_the_making_--;
-      }
-      thread->clone_child = nullptr;
+    if (thread->event == UKS_EVENT_CLONED && thread->result < 0 && thread->clone_child) {
+      abandon_child(thread->clone_child);
+      in_the_making_--;
     }
     shard.zygote_idle = true;
     return;
@@ -166,6 +164,26 @@ void Platform::handle(Shard& shard, const Notification& n) {
     return;
   }
   client_->on_handoff(*thread);
+}
+
+// The parent says which host process its new child is: the only way to learn of one that dies before
+// its hello. A lie harms the liar's child alone.
+void Platform::child_reported(GuestThread& parent) {
+  GuestThread* child = parent.clone_child;
+  if (!child || child->mm().host_pid != 0 || parent.result <= 0) return;
+  const auto pid = static_cast<pid_t>(parent.result);
+  if (const auto it = std::find(dead_unheard_.begin(), dead_unheard_.end(), pid); it != dead_unheard_.end()) {
+    dead_unheard_.erase(it);
+    child_vanished(child);
+  } else {
+    unheard_[pid] = child;
+  }
+}
+
+void Platform::child_vanished(GuestThread* child) {
+  if (child->token == 1) in_the_making_--;
+  if (child->task) client_->on_gone(*child);
+  abandon_child(child);
 }
 
 void Platform::handle_clone(GuestThread* thread, const Notification& n) {
@@ -187,6 +205,7 @@ void Platform::handle_hello(Shard& shard, const Notification& n) {
   if (it == awaited_.end() || by_tid_.contains(tid)) return deny(shard, n);
   GuestThread* thread = it->second;
   awaited_.erase(it);
+  if (thread->clone_parent) thread->clone_parent->unlink_child();
   thread->host_tid = tid;
   by_tid_[tid] = thread;
   thread->in_sentry = true;
@@ -320,7 +339,7 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
   }
   parent.clone_args = {flags, stack, 0, alive, plan.tls, 0};
   parent.clone_approved = true;
-  parent.clone_child = child;
+  parent.link_child(*child);
   uks_slot* slot = parent.slot();
   for (size_t i = 0; i < 6; i++) store(slot->clone_args[i], parent.clone_args[i]);
   store(slot->token, child->token);
@@ -334,8 +353,8 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
 }
 
 void Platform::abandon_child(GuestThread* child) {
-  awaited_.erase(child->token);
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second == child; });
+  std::erase_if(unheard_, [&](const auto& entry) { return entry.second == child; });
   store(child->slot()->alive, 0);
   forget(child);
 }
@@ -383,6 +402,12 @@ void Platform::process_died(pid_t pid) {
   }
   const auto it = by_pid_.find(pid);
   if (it == by_pid_.end()) {
+    if (const auto child = unheard_.find(pid); child != unheard_.end()) {
+      GuestThread* thread = child->second;
+      unheard_.erase(child);
+      child_vanished(thread);
+      return;
+    }
     if (dead_unheard_.size() < kMaxDeadUnheard) dead_unheard_.push_back(pid);
     return;
   }
@@ -392,14 +417,8 @@ void Platform::process_died(pid_t pid) {
   while (!mm->threads.empty()) {
     GuestThread* thread = mm->threads.back().get();
     if (thread->token == 1) in_the_making_--;
-    if (thread->clone_child && thread->clone_child->host_tid == 0) {
-      // A child that was ordered and never said hello, and now has nobody to report it.
-      GuestThread* child = thread->clone_child;
-      if (&child->mm() != mm.get()) {
-        if (child->task) client_->on_gone(*child);
-        abandon_child(child);
-      }
-    }
+    // A child process that was ordered, never said hello, and now has nobody to report it.
+    if (GuestThread* child = thread->clone_child; child && &child->mm() != mm.get()) child_vanished(child);
     std::erase_if(awaited_, [&](const auto& entry) { return entry.second == thread; });
     if (thread->task) client_->on_gone(*thread);
     by_tid_.erase(thread->host_tid);

@@ -100,6 +100,8 @@ class Platform {
   void handle(Shard& shard, const Notification& n);
   void handle_hello(Shard& shard, const Notification& n);
   void handle_clone(GuestThread* thread, const Notification& n);
+  void child_reported(GuestThread& parent);
+  void child_vanished(GuestThread* child);
   void process_died(pid_t pid);
   void refill();
   void deny(Shard& shard, const Notification& n);
