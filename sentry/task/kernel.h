@@ -57,6 +57,8 @@ class Kernel {
 
   // ---- Scheduling
   void make_runnable(Task& task);
+  // Runs the tasks that became runnable. The event thread calls it after its callbacks.
+  void run_pending();
 
   TimerQueue timers;
   Ref<MountNamespace> mounts;         // the initial mount namespace

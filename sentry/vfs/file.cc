@@ -1,6 +1,7 @@
 // Defaults of open file descriptions: what an object that lacks an operation answers.
 #include "sentry/vfs/file.h"
 
+#include "sentry/fs/epoll/epoll.h"
 #include "sentry/vfs/locks.h"
 
 namespace uks {
@@ -8,6 +9,7 @@ namespace uks {
 void forget_epoll_items(File& file);  // sentry/fs/epoll
 
 File::~File() {
+  if (epoll_items) forget_epoll_items(*this);
   if (epoll_items) forget_epoll_items(*this);
   // The description's own locks (flock, OFD) end with it.
   if (locks_taken_) {

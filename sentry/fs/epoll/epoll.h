@@ -1,0 +1,89 @@
+// epoll(7): an interest list, and the part of it that may be ready.
+#pragma once
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "sentry/task/wait_queue.h"
+#include "sentry/vfs/file.h"
+
+namespace uks {
+
+class Epoll;
+
+// One registration. It holds no reference: it ends when the description it watches does (~File calls
+// forget_epoll_items) or when its epoll does.
+class EpollItem final : public Waiter {
+ public:
+  EpollItem(Epoll& epoll, int fd, File& file, uint32_t events, uint64_t data);
+  ~EpollItem() override;
+  void on_wake(uint32_t events) override;
+
+ private:
+  friend class Epoll;
+  friend void forget_epoll_items(File& file);
+  Epoll& epoll_;
+  int fd_;
+  File& file_;
+  uint32_t events_;
+  uint64_t data_;
+  bool ready_ = false;
+  std::list<EpollItem*>::iterator ready_position_;
+  EpollItem* next_of_file_ = nullptr;  // the list that starts at File::epoll_items
+};
+
+// The kernel's struct epoll_event on x86-64.
+struct __attribute__((packed)) GuestEpollEvent {
+  uint32_t events;
+  uint64_t data;
+};
+static_assert(sizeof(GuestEpollEvent) == 12);
+
+class Epoll final : public File {
+ public:
+  static constexpr size_t kMaxItems = size_t{1} << 18;  // ENOSPC above it
+  static constexpr int kMaxNesting = 4;                 // EP_MAX_NESTS
+
+  explicit Epoll(Ref<Inode> inode);
+  ~Epoll() override;
+
+  Inode* inode() const override { return inode_.get(); }
+  std::string anonymous_name() const override { return "anon_inode:[eventpoll]"; }
+  FileKind kind() const override { return FileKind::kEpoll; }
+  uint32_t poll_events() override;
+  WaitQueue* wait_queue() override { return &queue_; }
+  std::string fdinfo() const override;
+
+  // epoll_ctl(2). EPERM: the file cannot be polled. ELOOP, EEXIST, ENOENT, EINVAL, ENOSPC.
+  Result<void> add(int fd, File& file, GuestEpollEvent event);
+  Result<void> modify(int fd, File& file, GuestEpollEvent event);
+  Result<void> remove(int fd, File& file);
+
+  // Takes up to `max` events that hold now.
+  std::vector<GuestEpollEvent> collect(size_t max);
+
+ private:
+  friend class EpollItem;
+  friend void forget_epoll_items(File& file);
+  using Key = std::pair<int, File*>;
+  void set_ready(EpollItem& item);
+  void clear_ready(EpollItem& item);
+  // Registers on the file's queue and looks at once whether it is ready.
+  void watch(EpollItem& item);
+  // How many levels of epolls lie below this one; nullopt: `target` is among them, or too many.
+  std::optional<int> depth_below(const Epoll* target, int budget) const;
+  int depth_above(int budget) const;
+
+  Ref<Inode> inode_;
+  std::map<Key, std::unique_ptr<EpollItem>> items_;
+  std::list<EpollItem*> ready_;
+  WaitQueue queue_;
+};
+
+// Ends all registrations of a description that goes away.
+void forget_epoll_items(File& file);
+
+}  // namespace uks

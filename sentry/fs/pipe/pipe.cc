@@ -1,0 +1,173 @@
+// The byte ring of pipes and fifos.
+#include "sentry/fs/pipe/pipe.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace uks {
+namespace {
+
+// Capacity promised to all pipes together, for the soft limit. Under the kernel lock.
+uint64_t total_capacity = 0;
+
+}  // namespace
+
+Pipe::Pipe() : capacity_(total_capacity >= kSoftLimit ? kPageSize : kDefaultSize) {
+  total_capacity += capacity_;
+}
+
+Pipe::~Pipe() { total_capacity -= capacity_; }
+
+void Pipe::grow(size_t needed) {
+  if (needed <= ring_size_) return;
+  const size_t size = std::max(std::bit_ceil(needed), kPageSize);
+  auto ring = std::make_unique_for_overwrite<char[]>(size);
+  peek(ring.get(), used_);
+  ring_ = std::move(ring);
+  ring_size_ = size;
+  head_ = 0;
+}
+
+size_t Pipe::peek(char* to, size_t n) const {
+  n = std::min(n, used_);
+  if (n == 0) return 0;
+  const size_t first = std::min(n, ring_size_ - head_);
+  memcpy(to, ring_.get() + head_, first);
+  memcpy(to + first, ring_.get(), n - first);
+  return n;
+}
+
+void Pipe::consume(size_t n) {
+  const bool was_full = full();
+  used_ -= n;
+  head_ = used_ == 0 ? 0 : (head_ + n) & (ring_size_ - 1);
+  if (used_ == 0 && ring_size_ > kDefaultSize) {
+    ring_.reset();
+    ring_size_ = 0;
+  }
+  if (was_full && !full()) queue.wake(EPOLLOUT | EPOLLWRNORM);
+}
+
+void Pipe::append(const char* from, size_t n) {
+  if (n == 0) return;
+  grow(used_ + n);
+  const size_t tail = (head_ + used_) & (ring_size_ - 1);
+  const size_t first = std::min(n, ring_size_ - tail);
+  memcpy(ring_.get() + tail, from, first);
+  memcpy(ring_.get(), from + first, n - first);
+  used_ += n;
+  // At every write, not only when it was empty: edge-triggered epoll users rely on it (pipe->poll_usage).
+  queue.wake(EPOLLIN | EPOLLRDNORM);
+}
+
+void Pipe::prepend(const char* from, size_t n) {
+  if (n == 0) return;
+  grow(used_ + n);
+  head_ = (head_ - n) & (ring_size_ - 1);
+  const size_t first = std::min(n, ring_size_ - head_);
+  memcpy(ring_.get() + head_, from, first);
+  memcpy(ring_.get(), from + first, n - first);
+  used_ += n;
+  queue.wake(EPOLLIN | EPOLLRDNORM);
+}
+
+Result<size_t> Pipe::read(IoSink& sink) {
+  if (sink.remaining() == 0) return size_t{0};
+  if (used_ == 0) {
+    if (writers_ == 0) return size_t{0};
+    return Err(EAGAIN);
+  }
+  // Bytes leave the ring only once they have arrived: a bad buffer loses nothing.
+  size_t done = 0;
+  while (done < used_ && sink.remaining() > 0) {
+    const size_t at = (head_ + done) & (ring_size_ - 1);
+    const size_t run = std::min(used_ - done, ring_size_ - at);
+    auto n = sink.write(ring_.get() + at, run);
+    if (!n) {
+      if (done == 0) return Err(n.error());
+      break;
+    }
+    if (*n == 0) break;
+    done += *n;
+  }
+  consume(done);
+  return done;
+}
+
+Result<size_t> Pipe::write(IoSource& source) {
+  if (readers_ == 0) return Err(EPIPE);
+  const size_t wanted = source.remaining();
+  if (wanted == 0) return size_t{0};
+  if (free() == 0 || (wanted <= kPageSize && free() < wanted)) return Err(EAGAIN);
+  size_t left = std::min(wanted, free());
+  size_t done = 0;
+  while (left > 0) {
+    auto bytes = source.peek(left);
+    if (!bytes) {
+      if (done == 0) return Err(bytes.error());
+      break;
+    }
+    const size_t n = std::min(bytes->size(), left);
+    if (n == 0) break;
+    append(bytes->data(), n);
+    source.advance(n);
+    done += n;
+    left -= n;
+  }
+  return done;
+}
+
+Result<size_t> Pipe::set_capacity(uint64_t wanted, bool privileged) {
+  if (wanted > (uint64_t{1} << 31)) return Err(EINVAL);
+  const size_t size = std::bit_ceil(std::max<size_t>(wanted, kPageSize));
+  if (size > capacity_ && !privileged && (size > kMaxSize || total_capacity + size - capacity_ > kSoftLimit)) {
+    return Err(EPERM);
+  }
+  // Nobody needs more in one sandbox, whatever virtual capability is held.
+  if (size > (size_t{64} << 20)) return Err(EPERM);
+  if (size < used_) return Err(EBUSY);
+  const bool was_full = full();
+  total_capacity += size;
+  total_capacity -= capacity_;
+  capacity_ = size;
+  if (was_full && !full()) queue.wake(EPOLLOUT | EPOLLWRNORM);
+  return size;
+}
+
+uint32_t Pipe::read_events() const {
+  return (used_ > 0 ? EPOLLIN | EPOLLRDNORM : 0u) | (writers_ == 0 ? uint32_t{EPOLLHUP} : 0u);
+}
+
+uint32_t Pipe::write_events() const {
+  return (!full() ? EPOLLOUT | EPOLLWRNORM : 0u) | (readers_ == 0 ? uint32_t{EPOLLERR} : 0u);
+}
+
+void Pipe::add_end(bool reads, bool writes) {
+  if (reads) {
+    readers_++;
+    reader_opens_++;
+  }
+  if (writes) {
+    writers_++;
+    writer_opens_++;
+  }
+  open_queue.wake(EPOLLIN);
+}
+
+void Pipe::remove_end(bool reads, bool writes) {
+  if (reads) readers_--;
+  if (writes) writers_--;
+  if (readers_ == 0 && writers_ == 0) {
+    // The last end: what was in flight is gone, also for a fifo that is opened again.
+    used_ = head_ = 0;
+    ring_.reset();
+    ring_size_ = 0;
+    return;
+  }
+  uint32_t events = 0;
+  if (writes && writers_ == 0) events |= EPOLLHUP | EPOLLIN | EPOLLRDNORM;
+  if (reads && readers_ == 0) events |= EPOLLERR | EPOLLOUT | EPOLLWRNORM;
+  if (events) queue.wake(events);
+}
+
+}  // namespace uks

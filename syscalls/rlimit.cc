@@ -1,0 +1,87 @@
+// Resource limits and usage.
+#include <sys/resource.h>
+
+#include "gen/syscalls.h"
+#include "sentry/task/kernel.h"
+#include "sentry/task/task.h"
+#include "sentry/time/clock.h"
+
+namespace uks {
+namespace {
+
+constexpr int kCapSysResource = 24;
+// /proc/sys/fs/nr_open: nobody may have more descriptors.
+constexpr uint64_t kMaxOpenFiles = 1 << 20;
+
+Result<rlimit64> change(Task& task, ThreadGroup& group, uint32_t resource, const rlimit64* wanted) {
+  if (resource >= RLIM_NLIMITS) return Err(EINVAL);
+  rlimit64& limit = group.limits[resource];
+  const rlimit64 old = limit;
+  if (!wanted) return old;
+  if (wanted->rlim_cur > wanted->rlim_max) return Err(EINVAL);
+  if (resource == RLIMIT_NOFILE && wanted->rlim_max > kMaxOpenFiles) return Err(EPERM);
+  if (wanted->rlim_max > limit.rlim_max && !task.creds().has_cap(kCapSysResource)) return Err(EPERM);
+  limit = *wanted;
+  return old;
+}
+
+timeval to_timeval(uint64_t ns) {
+  return {.tv_sec = static_cast<int64_t>(ns / 1'000'000'000), .tv_usec = static_cast<int64_t>(ns % 1'000'000'000 / 1000)};
+}
+
+}  // namespace
+
+Result<int64_t> sys_getrlimit(Task& task, uint32_t resource, UserOut limit) {
+  TRY(task.copy_out(limit, TRY(change(task, task.group(), resource, nullptr))));
+  return 0;
+}
+
+Result<int64_t> sys_setrlimit(Task& task, uint32_t resource, UserIn limit) {
+  const auto wanted = TRY(task.copy_in<rlimit64>(limit));
+  TRY(change(task, task.group(), resource, &wanted));
+  return 0;
+}
+
+Result<int64_t> sys_prlimit64(Task& task, int pid, uint32_t resource, UserIn new_limit, UserOut old_limit) {
+  rlimit64 wanted{};
+  if (new_limit) wanted = TRY(task.copy_in<rlimit64>(new_limit));
+  Task* target = pid == 0 ? &task : task.kernel().find_task(pid);
+  if (!target) return Err(ESRCH);
+  if (target->tgid() != task.tgid() && !task.creds().has_cap(kCapSysResource)) {
+    const Credentials& a = task.creds();
+    const Credentials& b = target->creds();
+    const bool same = a.ruid == b.euid && a.ruid == b.suid && a.ruid == b.ruid && a.rgid == b.egid &&
+                      a.rgid == b.sgid && a.rgid == b.rgid;
+    if (!same) return Err(EPERM);
+  }
+  const auto old = TRY(change(task, target->group(), resource, new_limit ? &wanted : nullptr));
+  if (old_limit) TRY(task.copy_out(old_limit, old));
+  return 0;
+}
+
+Result<int64_t> sys_getrusage(Task& task, int who, UserOut usage) {
+  struct rusage u {};
+  switch (who) {
+    case RUSAGE_SELF: {
+      const CpuTimes t = task.kernel().cpu_times(task.group());
+      u.ru_utime = to_timeval(t.user_ns);
+      u.ru_stime = to_timeval(t.system_ns);
+      break;
+    }
+    case RUSAGE_CHILDREN:
+      u.ru_utime = to_timeval(task.group().children_user_ns);
+      u.ru_stime = to_timeval(task.group().children_system_ns);
+      break;
+    case RUSAGE_THREAD: {
+      const auto ns = task.kernel().task_cpu_ns(task);
+      if (!ns) return Err(EINVAL);
+      u.ru_utime = to_timeval(*ns);
+      break;
+    }
+    default: return Err(EINVAL);
+  }
+  TRY(task.copy_out(usage, u));
+  return 0;
+}
+
+}  // namespace uks
