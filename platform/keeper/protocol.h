@@ -13,7 +13,8 @@ enum class Op : uint32_t {
   kOpenMaps = 4,   // open /proc/`pid`/`text` (one of maps smaps status stat statm) read-only; answered by kMem
   kExit = 5,       // the guest's first process ended: `value` is its wait status
   kStopped = 6,    // the guest's foreground job stopped by `value` (a signal): stop uks the same way
-  kMessage = 7,    // print `text` as one `uks: …` line on stderr, unless --quiet
+  kMessage = 7,    // print `text` as one `uks: …` line on stderr; with --quiet only if `value` is not 0
+                   // (it says why the command could not run)
   kSummary = 8,    // `value` files of the overlay were discarded
   // keeper -> sentry
   kMem = 32,       // the descriptor asked for (SCM_RIGHTS), or `value` = errno
