@@ -1,0 +1,292 @@
+// The default view and what flags change in it, on made-up hosts.
+#include "tools/cli/view_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tools/cli/gofer_config.h"
+#include "tools/cli/paths.h"
+
+namespace uks::cli {
+namespace {
+
+class FakeHost final : public Host {
+ public:
+  FakeHost() {
+    uid = gid = 1000;
+    cwd = "/home/u/proj";
+    environment = {"HOME=/home/u", "PATH=/usr/bin:/home/u/tools/bin:/home/u/.ssh/bin"};
+    accounts = {{0, 0, "/root"}, {1000, 1000, "/home/u"}, {1001, 1001, "/home/v"}, {33, 33, "/var/www"}};
+    for (const char* dir : {"/", "/etc", "/usr", "/tmp", "/home", "/home/u", "/home/v", "/home/u/proj", "/home/u/proj/sub",
+                            "/home/u/tools/bin", "/home/u/.ssh", "/home/u/.ssh/bin", "/tmp/work", "/data", "/root", "/var/www", "/run/x"}) {
+      files[dir] = FileKind::kDirectory;
+    }
+    files["/etc/shadow"] = files["/etc/gshadow"] = files["/etc/passwd"] = FileKind::kFile;
+  }
+  FileKind kind(const std::string& path) const override {
+    if (links.contains(path)) return FileKind::kLink;
+    const auto it = files.find(path);
+    return it == files.end() ? FileKind::kMissing : it->second;
+  }
+  std::optional<std::string> real_path(const std::string& path) const override {
+    const auto link = links.find(path);
+    const std::string real = link == links.end() ? path : link->second;
+    if (!files.contains(real)) return std::nullopt;
+    return real;
+  }
+  std::optional<std::string> read_text(const std::string& path, size_t) const override {
+    if (path == "/etc/passwd") return "root:x:0:0:r:/root:/bin/sh\nu:x:1000:1000::/home/u:/bin/sh\nbroken\n";
+    return std::nullopt;
+  }
+  std::map<std::string, FileKind> files;
+  std::map<std::string, std::string> links;
+};
+
+// What the gofer would do with a path by the literal rules; "" if no rule holds.
+std::string action_at(const View& view, const std::string& path) {
+  const GoferRule* best = nullptr;
+  for (const GoferRule& rule : view.rules) {
+    if (is_at_or_below(path, rule.path) && (!best || rule.path.size() > best->path.size())) best = &rule;
+  }
+  return best ? action_name(best->action) : "";
+}
+
+const ViewMount* mount_at(const View& view, const std::string& target) {
+  const ViewMount* found = nullptr;
+  for (const ViewMount& m : view.config.mounts) {
+    if (m.target == target) found = &m;
+  }
+  return found;
+}
+
+bool passes(const View& view, const std::string& dir) {
+  const ViewMount* m = mount_at(view, dir);
+  return m && m->kind == MountKind::kGofer && !m->read_only && view.trees[m->tree].writable;
+}
+
+TEST(View, DefaultHasTheWorkspaceAndTheAllowList) {
+  FakeHost host;
+  const View view = compute_view({}, host);
+  EXPECT_TRUE(view.errors.empty());
+  EXPECT_TRUE(view.notices.empty());
+  EXPECT_TRUE(view.workspace_passes);
+  EXPECT_TRUE(passes(view, "/home/u/proj"));
+  EXPECT_EQ(view.workdir, "/home/u/proj");
+  EXPECT_EQ(view.config.mounts.front().target, "/");
+  EXPECT_EQ(view.config.mounts.front().kind, MountKind::kOverlay);
+  EXPECT_EQ(action_at(view, "/home/u/letters"), "absent");
+  EXPECT_EQ(action_at(view, "/home/u/.ssh/id"), "absent");
+  EXPECT_EQ(action_at(view, "/home/u/.gitconfig"), "ro");
+  EXPECT_EQ(action_at(view, "/home/u/.cargo/bin/x"), "ro");
+  EXPECT_EQ(action_at(view, "/home/u/.cargo/credentials.toml"), "deny");
+  EXPECT_EQ(action_at(view, "/home/u/.config/git/credentials"), "deny");
+  EXPECT_EQ(action_at(view, "/home/u/tools/bin/x"), "ro");
+  EXPECT_EQ(action_at(view, "/home/u/.ssh/bin"), "absent");
+  EXPECT_EQ(action_at(view, "/home/u/proj/x"), "rw");
+  EXPECT_EQ(action_at(view, "/etc/shadow"), "absent");
+  EXPECT_EQ(action_at(view, "/etc/hosts"), "");
+  for (const char* own : {"/tmp", "/dev", "/proc", "/sys", "/run"}) EXPECT_TRUE(mount_at(view, own)) << own;
+  EXPECT_EQ(view.config.files.size(), 3u);
+}
+
+TEST(View, ShadowIsLocked) {
+  FakeHost host;
+  const View view = compute_view({}, host);
+  const auto shadow = std::ranges::find(view.config.files, "/etc/shadow", &ViewFile::path);
+  ASSERT_NE(shadow, view.config.files.end());
+  EXPECT_EQ(shadow->content, "root:!:19000:0:99999:7:::\nu:!:19000:0:99999:7:::\n");
+}
+
+TEST(View, SomeDirectoriesAreNoWorkspace) {
+  for (const char* dir : {"/", "/home", "/home/u", "/home/v", "/etc", "/usr", "/tmp", "/root", "/var/www"}) {
+    FakeHost host;
+    host.cwd = dir;
+    const View view = compute_view({}, host);
+    EXPECT_FALSE(view.workspace_passes) << dir;
+    EXPECT_FALSE(passes(view, dir)) << dir;
+    ASSERT_EQ(view.notices.size(), 1u) << dir;
+    EXPECT_NE(view.notices[0].find("--rw ."), std::string::npos);
+    EXPECT_EQ(view.workdir, dir);
+  }
+}
+
+TEST(View, AWorkspaceBelowTmpShowsThrough) {
+  FakeHost host;
+  host.cwd = "/tmp/work";
+  const View view = compute_view({}, host);
+  EXPECT_TRUE(passes(view, "/tmp/work"));
+  const auto position = [&](const char* target) {
+    return std::ranges::find(view.config.mounts, target, &ViewMount::target) - view.config.mounts.begin();
+  };
+  EXPECT_LT(position("/tmp"), position("/tmp/work"));
+}
+
+TEST(View, RwOfHomeKeepsSecretsShut) {
+  FakeHost host;
+  host.cwd = "/home/u";
+  ExecOptions options;
+  options.rw = {"."};
+  const View view = compute_view(options, host);
+  EXPECT_TRUE(view.workspace_passes);
+  EXPECT_TRUE(view.notices.empty());
+  EXPECT_TRUE(passes(view, "/home/u"));
+  EXPECT_EQ(action_at(view, "/home/u/letters"), "rw");
+  EXPECT_EQ(action_at(view, "/home/u/.ssh/id"), "deny");
+}
+
+TEST(View, RoOfHomeOpensItBeneathTheOverlay) {
+  FakeHost host;
+  ExecOptions options;
+  options.ro = {"~"};
+  const View view = compute_view(options, host);
+  EXPECT_EQ(action_at(view, "/home/u/letters"), "ro");
+  EXPECT_EQ(action_at(view, "/home/u/.aws"), "deny");
+  EXPECT_FALSE(mount_at(view, "/home/u"));
+  EXPECT_TRUE(passes(view, "/home/u/proj"));
+}
+
+TEST(View, RoOfTheWorkspaceReplacesIt) {
+  FakeHost host;
+  ExecOptions options;
+  options.ro = {"."};
+  const View view = compute_view(options, host);
+  EXPECT_FALSE(view.workspace_passes);
+  ASSERT_TRUE(mount_at(view, "/home/u/proj"));
+  EXPECT_TRUE(mount_at(view, "/home/u/proj")->read_only);
+  EXPECT_EQ(action_at(view, "/home/u/proj/x"), "ro");
+}
+
+TEST(View, ASecretDirectoryIsNoWorkspaceUnlessNamed) {
+  FakeHost host;
+  host.cwd = "/home/u/.ssh";
+  const View view = compute_view({}, host);
+  EXPECT_FALSE(view.workspace_passes);
+  EXPECT_EQ(view.workdir, "/home/u");
+  ExecOptions options;
+  options.rw = {"."};
+  EXPECT_EQ(action_at(compute_view(options, host), "/home/u/.ssh/id"), "rw");
+}
+
+TEST(View, HideWins) {
+  FakeHost host;
+  host.files["/home/u/proj/.env"] = FileKind::kFile;
+  host.links["/home/u/proj/link"] = "/data";
+  ExecOptions options;
+  options.hide = {".env", "link", "~/.cargo", "**/*.pem", "/etc/resolv.conf"};
+  const View view = compute_view(options, host);
+  EXPECT_EQ(action_at(view, "/home/u/proj/.env"), "deny");
+  EXPECT_EQ(action_at(view, "/home/u/proj/link"), "deny");
+  EXPECT_EQ(action_at(view, "/data/x"), "deny");
+  EXPECT_EQ(action_at(view, "/home/u/.cargo/bin"), "deny");
+  EXPECT_TRUE(std::ranges::any_of(view.rules, [](const GoferRule& r) { return r.path == "/home/u/proj/**/*.pem"; }));
+  EXPECT_FALSE(std::ranges::any_of(view.config.files, [](const ViewFile& f) { return f.path == "/etc/resolv.conf"; }));
+}
+
+TEST(View, HidingTheWorkspace) {
+  FakeHost host;
+  ExecOptions options;
+  options.hide = {"."};
+  const View view = compute_view(options, host);
+  EXPECT_FALSE(view.workspace_passes);
+  EXPECT_FALSE(mount_at(view, "/home/u/proj"));
+  EXPECT_EQ(action_at(view, "/home/u/proj/x"), "deny");
+}
+
+TEST(View, NothingGeneratedReachesTheHost) {
+  FakeHost host;
+  ExecOptions options;
+  options.rw = {"/etc"};
+  const View view = compute_view(options, host);
+  EXPECT_TRUE(view.config.files.empty());
+  EXPECT_EQ(action_at(view, "/etc/shadow"), "absent");
+  options.rw = {"/"};
+  const View whole = compute_view(options, host);
+  EXPECT_TRUE(whole.config.files.empty());
+  EXPECT_EQ(whole.config.mounts.front().kind, MountKind::kGofer);
+  EXPECT_EQ(action_at(whole, "/home/u/.ssh"), "deny");
+  EXPECT_EQ(std::ranges::count(whole.config.mounts, std::string("/"), &ViewMount::target), 1);
+}
+
+TEST(View, MissingPathsAreErrors) {
+  FakeHost host;
+  ExecOptions options;
+  options.ro = {"/none"};
+  ASSERT_EQ(compute_view(options, host).errors.size(), 1u);
+  options.ro = {};
+  options.tmpfs = {"/home/u/proj/none"};
+  EXPECT_EQ(compute_view(options, host).errors.size(), 1u);
+  options.tmpfs = {"/home/u/proj/sub"};
+  EXPECT_TRUE(compute_view(options, host).errors.empty());
+}
+
+TEST(View, VirtualRootAndOtherUsers) {
+  FakeHost host;
+  ExecOptions options;
+  options.user = UserSpec{0, std::nullopt};
+  View view = compute_view(options, host);
+  EXPECT_TRUE(view.identity.virtual_root);
+  EXPECT_EQ(view.identity.gid, 0u);
+  host.uid = host.gid = 0;
+  host.environment = {"HOME=/root"};
+  options.user = UserSpec{1001, std::nullopt};
+  view = compute_view(options, host);
+  EXPECT_FALSE(view.identity.virtual_root);
+  EXPECT_EQ(view.identity.gid, 1001u);
+  EXPECT_EQ(action_at(view, "/home/v/.ssh/id"), "deny");
+}
+
+TEST(View, AChangedHomeDoesNotOpenTheRealOne) {
+  FakeHost host;
+  host.environment = {"HOME=/data"};
+  const View view = compute_view({}, host);
+  EXPECT_EQ(action_at(view, "/home/u/letters"), "absent");
+  EXPECT_EQ(action_at(view, "/data/letters"), "absent");
+}
+
+TEST(View, HomesThatAreTheSystemAreNotHidden) {
+  for (const char* home : {"/", "/usr", "/etc", "/usr/sbin", ""}) {
+    FakeHost host;
+    host.accounts.clear();
+    host.environment = {std::string("HOME=") + home};
+    EXPECT_EQ(protected_home(host), "") << home;
+    EXPECT_EQ(action_at(compute_view({}, host), "/usr/bin/ls"), "") << home;
+  }
+}
+
+TEST(View, RunIsNotAWorkspaceAndHasNoHostDirectories) {
+  FakeHost host;
+  host.cwd = "/run/x";
+  const View view = compute_view({}, host);
+  EXPECT_FALSE(view.workspace_passes);
+  EXPECT_EQ(view.workdir, "/run");
+}
+
+TEST(GoferConfig, RefusesWhatJsonCannotCarry) {
+  FakeHost host;
+  View view = compute_view({}, host);
+  std::string bad;
+  const auto text = encode_gofer_config(view, bad);
+  ASSERT_TRUE(text);
+  EXPECT_TRUE(text->starts_with("{\"rules\":["));
+  view.rules.push_back({"/\xff", RuleAction::kDeny, true, ""});
+  EXPECT_FALSE(encode_gofer_config(view, bad));
+  EXPECT_TRUE(is_utf8("a\xc3\xa9\xf0\x9f\x98\x80"));
+  for (const char* wrong : {"\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"}) EXPECT_FALSE(is_utf8(wrong));
+}
+
+TEST(Paths, AreCleaned) {
+  EXPECT_EQ(absolute_path("a/../b/./c//", "/x", "/h"), "/x/b/c");
+  EXPECT_EQ(absolute_path("../../..", "/x", "/h"), "/");
+  EXPECT_EQ(absolute_path("~", "/x", "/h"), "/h");
+  EXPECT_EQ(absolute_path("~/a", "/x", "/h"), "/h/a");
+  EXPECT_EQ(absolute_path("~a", "/x", "/h"), "/x/~a");
+  EXPECT_TRUE(is_below("/a/b", "/a"));
+  EXPECT_FALSE(is_below("/ab", "/a"));
+  EXPECT_TRUE(is_below("/a", "/"));
+  EXPECT_FALSE(is_below("/", "/"));
+}
+
+}  // namespace
+}  // namespace uks::cli

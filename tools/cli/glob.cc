@@ -1,0 +1,35 @@
+// Name globs, matched without recursion: linear back-tracking to the last star.
+#include "tools/cli/glob.h"
+
+#include <cctype>
+
+namespace uks::cli {
+
+bool name_matches(std::string_view pattern, std::string_view name, bool ignore_case) {
+  const auto same = [&](char a, char b) {
+    if (!ignore_case) return a == b;
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  };
+  size_t p = 0, n = 0;
+  size_t star = std::string_view::npos, resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || same(pattern[p], name[n]))) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+bool has_glob(std::string_view path) { return path.find_first_of("*?") != std::string_view::npos; }
+
+}  // namespace uks::cli

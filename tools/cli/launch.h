@@ -1,0 +1,36 @@
+// Starting the other roles: fork, a fixed set of descriptors, re-execution of this binary.
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "platform/base/result.h"
+#include "platform/base/unique_fd.h"
+
+namespace uks::cli {
+
+struct HandedFd {
+  int from;  // in the keeper
+  int to;    // in the role
+};
+
+struct Role {
+  const char* name;            // "gofer", "sentry": becomes --role=NAME
+  std::vector<HandedFd> fds;   // everything the role gets; any other descriptor is closed
+  bool new_session = false;
+};
+
+struct Child {
+  pid_t pid = -1;
+  UniqueFd pidfd;
+};
+
+// Starts a role. It dies with this process, has no environment but UKS_FEATURES, an empty signal mask,
+// default dispositions, no core dumps, and soft limits of its own resources raised to the hard ones.
+Result<Child> start_role(const Role& role);
+
+// An anonymous file that holds `content`, positioned at 0.
+Result<UniqueFd> make_config_file(const char* name, const std::string& content);
+
+}  // namespace uks::cli

@@ -1,0 +1,60 @@
+// The uks binary: the command line, or one of the hidden roles that it starts itself as.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "gofer/server/main.h"
+#include "platform/base/log.h"
+#include "platform/host/identity.h"
+#include "platform/keeper/fds.h"
+#include "sentry/boot/config.h"
+#include "sentry/boot/main.h"
+#include "tools/cli/args.h"
+#include "tools/cli/command.h"
+#include "tools/cli/notice.h"
+
+namespace uks {
+namespace {
+
+// The roles rely on the descriptors of fds.h: somebody who calls them by hand gets a line, not a crash.
+bool has_role_descriptors() {
+  return ::fcntl(keeper::kConfigFd, F_GET_SEALS) > 0 && ::fcntl(keeper::kFirstGoferFd, F_GETFD) >= 0;
+}
+
+int gofer_role() {
+  int connections[keeper::kGoferConnections];
+  for (int i = 0; i < keeper::kGoferConnections; ++i) connections[i] = keeper::kFirstGoferFd + i;
+  return gofer::gofer_main(keeper::kConfigFd, connections, keeper::kLogFd);
+}
+
+int sentry_role() {
+  auto config = read_config(keeper::kConfigFd);
+  if (!config) {
+    cli::print_notice("internal: the sentry's configuration is unreadable");
+    return cli::kExitFailure;
+  }
+  ::close(keeper::kConfigFd);
+  if (!drop_to_sentry_identity()) {
+    cli::print_notice("internal: cannot give up privileges");
+    return cli::kExitFailure;
+  }
+  set_up_logging("sentry", keeper::kLogFd, config->log_level);
+  return sentry_main(std::move(*config));
+}
+
+}  // namespace
+}  // namespace uks
+
+int main(int argc, char** argv) {
+  const char* flag = argc == 2 ? argv[1] : "";
+  if (std::strncmp(flag, "--role=", 7) == 0) {
+    if (!uks::has_role_descriptors()) {
+      uks::cli::print_notice("unknown flag --role (see `uks --help`)");
+      return uks::cli::kExitFailure;
+    }
+    if (std::strcmp(flag, "--role=gofer") == 0) return uks::gofer_role();
+    if (std::strcmp(flag, "--role=sentry") == 0) return uks::sentry_role();
+  }
+  return uks::cli::cli_main(argc, argv);
+}
