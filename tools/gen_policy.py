@@ -24,8 +24,15 @@ def main():
     emit(out, "kWorkspaceNever", policy["workspace"]["never"])
     emit(out, "kWorkspaceNeverBelow", policy["workspace"]["never_below"])
     emit(out, "kShowIfPresent", policy["show_if_present"])
+    text = "\n".join(out) + "\n"
+    try:
+        with open(target, encoding="utf-8") as f:
+            if f.read() == text:
+                return  # untouched, so that nothing is built again
+    except FileNotFoundError:
+        pass
     with open(target, "w", encoding="utf-8") as f:
-        f.write("\n".join(out) + "\n")
+        f.write(text)
 
 
 main()

@@ -14,11 +14,14 @@ namespace {
 constexpr uid_t kFirstSentryId = 64000;
 constexpr uid_t kSentryIds = 1000;
 
-Result<void> drop_capabilities() {
-  // The bounding set can only be cut with CAP_SETPCAP; EINVAL marks the end of what the kernel knows.
+// Takes CAP_SETPCAP, so it comes before the change of ids; EINVAL marks the end of what the kernel knows.
+void empty_bounding_set() {
   for (int cap = 0; cap < 64; ++cap) {
-    if (::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0 && errno == EINVAL) break;
+    if (::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) break;
   }
+}
+
+Result<void> drop_capabilities() {
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
@@ -48,6 +51,7 @@ Result<void> die_with_parent(pid_t parent) {
 
 Result<void> drop_to_sentry_identity() {
   const pid_t parent = ::getppid();
+  empty_bounding_set();
   if (::geteuid() == 0) {
     const Result<void> changed = change_ids(sentry_identity_for(::getpid()));
     // EINVAL: not mapped in this user namespace. EPERM: without CAP_SETUID or CAP_SETGID, or setgroups

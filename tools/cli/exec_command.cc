@@ -120,7 +120,7 @@ int run_sandbox(const ExecOptions& options, const SandboxConfig& config, const s
 
   Role gofer{"gofer", {{null.get(), 0}, {null.get(), 1}, {STDERR_FILENO, 2}, {gofer_file->get(), keeper::kConfigFd},
                        {log_fd, keeper::kLogFd}}};
-  Role sentry{"sentry", {{0, 0}, {1, 1}, {2, 2}, {sentry_file->get(), keeper::kConfigFd}, {log_fd, keeper::kLogFd}}, true};
+  Role sentry{"sentry", {{0, 0}, {1, 1}, {2, 2}, {sentry_file->get(), keeper::kConfigFd}, {log_fd, keeper::kLogFd}}};
   std::vector<UniqueFd> ends;
   for (int i = 0; i < keeper::kGoferConnections; ++i) {
     int pair[2];

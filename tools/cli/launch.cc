@@ -63,7 +63,7 @@ bool place_descriptors(const std::vector<HandedFd>& fds) {
 
 [[noreturn]] void become(const Role& role, pid_t parent) {
   if (!die_with_parent(parent)) ::_exit(kExitFailure);
-  if (role.new_session) ::setsid();
+  ::setsid();
   set_limits();
   reset_signals();
   if (!place_descriptors(role.fds)) ::_exit(kExitFailure);

@@ -18,7 +18,6 @@ struct HandedFd {
 struct Role {
   const char* name;            // "gofer", "sentry": becomes --role=NAME
   std::vector<HandedFd> fds;   // everything the role gets; any other descriptor is closed
-  bool new_session = false;
 };
 
 struct Child {
@@ -26,7 +25,8 @@ struct Child {
   UniqueFd pidfd;
 };
 
-// Starts a role. It dies with this process, has no environment but UKS_FEATURES, an empty signal mask,
+// Starts a role. It leads a session of its own (the terminal's signals are for the keeper alone), dies with
+// this process, has no environment but UKS_FEATURES, an empty signal mask,
 // default dispositions, no core dumps, and soft limits of its own resources raised to the hard ones.
 Result<Child> start_role(const Role& role);
 
