@@ -37,6 +37,7 @@ Result<size_t> File::pread(Task&, IoSink&, int64_t) { return Err(ESPIPE); }
 Result<size_t> File::pwrite(Task&, IoSource&, int64_t) { return Err(ESPIPE); }
 Result<int64_t> File::seek(Task&, int64_t, int) { return Err(ESPIPE); }
 Result<void> File::iterate(Task&, const DirentSink&) { return Err(ENOTDIR); }
+Result<Ref<File>> File::reopen(Task&, int) { return Err(ENXIO); }
 Result<int64_t> File::ioctl(Task&, uint32_t, uint64_t) { return Err(ENOTTY); }
 Result<MappableFd> File::mappable_fd(Task&, int, bool) { return Err(ENODEV); }
 Result<void> File::truncate(Task&, int64_t) { return Err(EINVAL); }

@@ -97,6 +97,7 @@ class PipeFile final : public File {
   uint32_t poll_events() override;
   WaitQueue* wait_queue() override { return &pipe_->queue; }
   Result<int64_t> ioctl(Task& task, uint32_t request, uint64_t arg) override;
+  Result<Ref<File>> reopen(Task& task, int flags) override;
 
   Pipe& pipe() { return *pipe_; }
   // A fifo opened for reading without a writer shows no EPOLLHUP until a writer has come and gone.

@@ -28,6 +28,44 @@ struct FifoOpen final : CallData {
   uint64_t opens_before;
 };
 
+// fifo_open() of fs/pipe.c.
+Result<Ref<File>> open_end(Task& task, Path path, const Ref<Pipe>& pipe, const Ref<Inode>& inode, int flags) {
+  // A run after a wait: the end is open since the first run.
+  if (task.call().woken && task.call().data) {
+    auto* waiting = static_cast<FifoOpen*>(task.call().data.get());
+    if (waiting->pipe == pipe) {
+      if (!waiting->done()) {
+        const Errno e = task.block({{&pipe->open_queue, EPOLLIN}});
+        if (!(e == kBlocked)) task.call().data.reset();
+        return Err(e);
+      }
+      Ref<File> file = std::move(waiting->file);
+      task.call().data.reset();
+      return file;
+    }
+    task.call().data.reset();
+  }
+
+  const int mode = flags & O_ACCMODE;
+  const bool nonblocking = flags & O_NONBLOCK;
+  if (mode == O_WRONLY && nonblocking && pipe->readers() == 0) return Err(ENXIO);
+  auto file = make_ref<PipeFile>(std::move(path), flags, pipe, inode);
+  if (mode == O_RDONLY && pipe->writers() == 0) {
+    if (nonblocking) {
+      file->hide_hup_until_writer();
+      return file;
+    }
+  } else if (mode != O_WRONLY || pipe->readers() > 0) {
+    return file;
+  }
+  const bool for_reader = mode == O_WRONLY;
+  const uint64_t before = for_reader ? pipe->reader_opens() : pipe->writer_opens();
+  task.call().data = std::make_unique<FifoOpen>(pipe, std::move(file), for_reader, before);
+  const Errno e = task.block({{&pipe->open_queue, EPOLLIN}});
+  if (!(e == kBlocked)) task.call().data.reset();
+  return Err(e);
+}
+
 }  // namespace
 
 PipeFile::PipeFile(Path path, int flags, Ref<Pipe> pipe, Ref<Inode> inode)
@@ -96,44 +134,11 @@ Result<int64_t> pipe_fcntl(Task& task, File& file, int command, uint64_t arg) {
   return static_cast<int64_t>(size);
 }
 
+Result<Ref<File>> PipeFile::reopen(Task& task, int flags) { return open_end(task, path(), pipe_, inode_, flags); }
+
 Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot, int flags) {
   if (!state_slot) state_slot = make_ref<Pipe>();
-  auto pipe = ref_cast<Pipe>(state_slot);
-
-  // A run after a wait: the end is open since the first run.
-  if (task.call().woken && task.call().data) {
-    auto* waiting = static_cast<FifoOpen*>(task.call().data.get());
-    if (waiting->pipe == pipe) {
-      if (!waiting->done()) {
-        const Errno e = task.block({{&pipe->open_queue, EPOLLIN}});
-        if (!(e == kBlocked)) task.call().data.reset();
-        return Err(e);
-      }
-      Ref<File> file = std::move(waiting->file);
-      task.call().data.reset();
-      return file;
-    }
-    task.call().data.reset();
-  }
-
-  const int mode = flags & O_ACCMODE;
-  const bool nonblocking = flags & O_NONBLOCK;
-  if (mode == O_WRONLY && nonblocking && pipe->readers() == 0) return Err(ENXIO);
-  auto file = make_ref<PipeFile>(std::move(path), flags, pipe, nullptr);
-  if (mode == O_RDONLY && pipe->writers() == 0) {
-    if (nonblocking) {
-      file->hide_hup_until_writer();
-      return file;
-    }
-  } else if (mode != O_WRONLY || pipe->readers() > 0) {
-    return file;
-  }
-  const bool for_reader = mode == O_WRONLY;
-  const uint64_t before = for_reader ? pipe->reader_opens() : pipe->writer_opens();
-  task.call().data = std::make_unique<FifoOpen>(pipe, std::move(file), for_reader, before);
-  const Errno e = task.block({{&pipe->open_queue, EPOLLIN}});
-  if (!(e == kBlocked)) task.call().data.reset();
-  return Err(e);
+  return open_end(task, std::move(path), ref_cast<Pipe>(state_slot), nullptr, flags);
 }
 
 }  // namespace uks

@@ -1,0 +1,180 @@
+// Job control and ioctls of host terminals, after drivers/tty/tty_jobctrl.c.
+#include "sentry/fs/host/terminal.h"
+
+#include <signal.h>
+#include <sys/ioctl.h>
+
+#include <array>
+#include <cstring>
+
+#include "sentry/fs/host/host_file.h"
+#include "sentry/task/kernel.h"
+#include "sentry/task/kernel_lock.h"
+
+namespace uks {
+namespace {
+
+// The kernel's struct termios and termios2, which the C library's differ from.
+constexpr size_t kTermiosSize = 36;
+constexpr size_t kTermios2Size = 44;
+constexpr size_t kLocalFlagsOffset = 12;
+constexpr uint32_t kToStop = 0000400;
+constexpr uint32_t kTcGets2 = 0x802c542a, kTcSets2 = 0x402c542b, kTcSetsW2 = 0x402c542c, kTcSetsF2 = 0x402c542d;
+
+bool ignores_or_blocks(Task& task, int sig) {
+  return (task.blocked_signals & signal_bit(sig)) || (*task.group().actions)[sig].handler == 1;
+}
+
+// No member has a parent in another process group of its session: nobody would continue it.
+bool is_orphaned(Kernel& kernel, ThreadGroup& of) {
+  for (const auto& [pid, group] : kernel.groups()) {
+    if (group->pgid != of.pgid || group->zombie || !group->parent) continue;
+    if (group->parent->pgid != of.pgid && group->parent->session == of.session) return false;
+  }
+  return true;
+}
+
+// Host calls that may wait for output to drain run without the kernel lock.
+int host_ioctl(int fd, uint32_t request, void* arg, bool may_wait) {
+  if (!may_wait) return ::ioctl(fd, request, arg);
+  Unlocked unlocked;
+  return ::ioctl(fd, request, arg);
+}
+
+Result<int64_t> get(Task& task, int fd, uint32_t request, uint64_t arg, size_t size) {
+  std::array<char, 64> buffer{};
+  if (::ioctl(fd, request, buffer.data()) < 0) return HostErr();
+  TRY(task.copy_out(UserAddr{arg}, buffer.data(), size));
+  return 0;
+}
+
+Result<int64_t> set(Task& task, int fd, uint32_t request, uint64_t arg, size_t size, bool may_wait) {
+  std::array<char, 64> buffer{};
+  TRY(task.copy_in(UserAddr{arg}, buffer.data(), size));
+  if (host_ioctl(fd, request, buffer.data(), may_wait) < 0) return HostErr();
+  return 0;
+}
+
+HostStream* controlling_stream(const ThreadGroup& group) {
+  return group.session ? static_cast<HostStream*>(group.session->terminal.get()) : nullptr;
+}
+
+}  // namespace
+
+bool Terminal::controls(Task& task) const {
+  const HostStream* stream = controlling_stream(task.group());
+  return stream && stream->terminal.get() == this;
+}
+
+Result<void> Terminal::check_background(Task& task, int sig) {
+  if (!controls(task)) return {};
+  ThreadGroup& group = task.group();
+  const pid_t foreground = group.session->foreground_pgid;
+  if (foreground == 0 || foreground == group.pgid) return {};
+  if (ignores_or_blocks(task, sig)) {
+    if (sig == SIGTTIN) return Err(EIO);
+    return {};
+  }
+  Kernel& kernel = task.kernel();
+  if (is_orphaned(kernel, group)) return Err(EIO);
+  SignalInfo info;
+  info.signo = sig;
+  info.code = SI_KERNEL;
+  kernel.send_signal_to_pgrp(group.pgid, info);
+  return Err(kRestartSys);
+}
+
+Result<void> Terminal::check_write(Task& task, int host_fd) {
+  if (!controls(task)) return {};
+  const pid_t foreground = task.group().session->foreground_pgid;
+  if (foreground == 0 || foreground == task.group().pgid) return {};
+  std::array<char, 64> termios{};
+  if (::ioctl(host_fd, TCGETS, termios.data()) < 0) return {};
+  uint32_t local_flags = 0;
+  memcpy(&local_flags, termios.data() + kLocalFlagsOffset, sizeof local_flags);
+  if (!(local_flags & kToStop)) return {};
+  return check_background(task, SIGTTOU);
+}
+
+Result<int64_t> Terminal::set_foreground(Task& task, uint64_t arg) {
+  if (!controls(task)) return Err(ENOTTY);
+  TRY(check_background(task, SIGTTOU));
+  const auto pgid = TRY(task.copy_in<int32_t>(UserAddr{arg}));
+  if (pgid < 0) return Err(EINVAL);
+  bool found = false;
+  for (const auto& [pid, group] : task.kernel().groups()) {
+    if (group->pgid != pgid) continue;
+    if (group->session != task.group().session) return Err(EPERM);
+    found = true;
+  }
+  if (!found) return Err(ESRCH);
+  task.group().session->foreground_pgid = pgid;
+  return 0;
+}
+
+Result<int64_t> Terminal::ioctl(Task& task, int host_fd, uint32_t request, uint64_t arg) {
+  switch (request) {
+    case TCGETS: return get(task, host_fd, request, arg, kTermiosSize);
+    case kTcGets2: return get(task, host_fd, request, arg, kTermios2Size);
+    case TCSETS:
+    case TCSETSW:
+    case TCSETSF:
+      TRY(check_background(task, SIGTTOU));
+      return set(task, host_fd, request, arg, kTermiosSize, request != TCSETS);
+    case kTcSets2:
+    case kTcSetsW2:
+    case kTcSetsF2:
+      TRY(check_background(task, SIGTTOU));
+      return set(task, host_fd, request, arg, kTermios2Size, request != kTcSets2);
+    case TIOCGWINSZ: return get(task, host_fd, request, arg, sizeof(winsize));
+    case TIOCSWINSZ: return set(task, host_fd, request, arg, sizeof(winsize), false);
+    case FIONREAD:
+    case TIOCOUTQ: return get(task, host_fd, request, arg, sizeof(int));
+    case TCSBRK:
+    case TCXONC:
+    case TCFLSH: {
+      TRY(check_background(task, SIGTTOU));
+      Unlocked unlocked;
+      if (::ioctl(host_fd, request, static_cast<int>(arg)) < 0) return HostErr();
+      return 0;
+    }
+    case TIOCGPGRP:
+      if (!controls(task)) return Err(ENOTTY);
+      TRY(task.copy_out(UserAddr{arg}, int32_t{task.group().session->foreground_pgid}));
+      return 0;
+    case TIOCSPGRP: return set_foreground(task, arg);
+    case TIOCGSID:
+      if (!controls(task)) return Err(ENOTTY);
+      TRY(task.copy_out(UserAddr{arg}, int32_t{task.group().session->id}));
+      return 0;
+    default: return Err(ENOTTY);
+  }
+}
+
+void adopt_terminal(ThreadGroup& group, File& file) {
+  if (file.kind() != FileKind::kTerminal || !group.session || group.session->terminal) return;
+  group.session->terminal = Ref<RefCounted>(&static_cast<HostFile&>(file).stream());
+  group.session->foreground_pgid = group.pgid;
+}
+
+uint64_t controlling_terminal_device(const ThreadGroup& group) {
+  const HostStream* stream = controlling_stream(group);
+  return stream ? stream->terminal->device() : 0;
+}
+
+bool signal_foreground(Kernel& kernel, int signo) {
+  ThreadGroup* init = kernel.init();
+  if (!init || !init->session || init->session->foreground_pgid == 0) return false;
+  SignalInfo info;
+  info.signo = signo;
+  info.code = SI_KERNEL;
+  return kernel.send_signal_to_pgrp(init->session->foreground_pgid, info) > 0;
+}
+
+Result<Ref<File>> open_controlling_terminal(Task& task, Path path, int flags) {
+  HostStream* stream = controlling_stream(task.group());
+  if (!stream) return Err(ENXIO);
+  return open_host_stream(Ref<HostStream>(stream), std::move(path), flags);
+}
+
+}  // namespace uks
