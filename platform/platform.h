@@ -37,12 +37,12 @@ struct Reply {
   UniqueFd donated;  // put at UKS_FIXED_FD with the reply
 };
 
-class GuestThread {
+class GuestThread : public RefCounted {
  public:
   GuestThread(Ref<AddressSpace> mm, unsigned index) : mm_(std::move(mm)), index_(index) {}
   GuestThread(const GuestThread&) = delete;
   GuestThread& operator=(const GuestThread&) = delete;
-  ~GuestThread() {
+  ~GuestThread() override {
     unlink_child();
     if (clone_parent) clone_parent->clone_child = nullptr;
   }
@@ -85,6 +85,7 @@ class GuestThread {
   Task* task = nullptr;       // null: pooled, or ending
   pid_t host_tid = 0;         // 0 until its hello
   bool in_sentry = false;     // it waits for our reply
+  bool gone = false;          // ended or dead: kept only by references
   uint64_t notification = 0;  // ... to this one
   bool kicked = false;        // a SIGURG is under way
   uint64_t token = 0;         // expected at hello
@@ -159,7 +160,7 @@ class AddressSpace : public RefCounted {
   // Guest layout, for /proc and the loader.
   uint64_t brk_start = 0, stack_top = 0, stack_size = 0;
   uint64_t code_start = 0, code_end = 0, arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
-  std::vector<std::unique_ptr<GuestThread>> threads;
+  std::vector<Ref<GuestThread>> threads;
 
  private:
   Result<void> open_memory();

@@ -75,6 +75,7 @@ enum {
   UKS_RESUME_RESTART = 2,  // back onto the syscall instruction (with rax = ret)
   UKS_RESUME_SIGNAL = 4,   // then build a frame for `signal`
   UKS_RESUME_MMAP = 8,     // rax = the result of the last order
+  UKS_RESUME_AGAIN = 16,   // then come in again (UKS_EVENT_KICK): more signals wait
 };
 
 // A piece of guest memory that the stub copied into the slot before the hand-off.

@@ -162,6 +162,12 @@ static void serve(struct uks_thread_area* area, struct kernel_ucontext* uc, uint
             event = UKS_EVENT_DONE;
             continue;
           }
+          if (slot->flags & UKS_RESUME_AGAIN) {
+            slot->range_count = 0;
+            slot->data_used = 0;
+            event = UKS_EVENT_KICK;
+            continue;
+          }
         }
         return;
       case UKS_ACTION_ENTER:

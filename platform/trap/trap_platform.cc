@@ -50,7 +50,7 @@ void Platform::start(PlatformClient& client, unsigned pool_size) {
 }
 
 GuestThread* Platform::new_thread(const Ref<AddressSpace>& mm, unsigned index) {
-  mm->threads.push_back(std::make_unique<GuestThread>(mm, index));
+  mm->threads.push_back(make_ref<GuestThread>(mm, index));
   return mm->threads.back().get();
 }
 
@@ -266,6 +266,8 @@ void Platform::forget(GuestThread* thread) {
   std::erase(pool_, thread);
   AddressSpace& mm = thread->mm();
   const Ref<AddressSpace> keep(&mm);
+  thread->gone = true;
+  thread->in_sentry = false;
   mm.free_slot(thread->index());
   std::erase_if(mm.threads, [&](const auto& t) { return t.get() == thread; });
 }
@@ -415,7 +417,10 @@ void Platform::process_died(pid_t pid) {
   by_pid_.erase(it);
   mm->gone = true;
   while (!mm->threads.empty()) {
-    GuestThread* thread = mm->threads.back().get();
+    const Ref<GuestThread> keep = mm->threads.back();
+    GuestThread* thread = keep.get();
+    thread->gone = true;
+    thread->in_sentry = false;
     if (thread->token == 1) in_the_making_--;
     // A child process that was ordered, never said hello, and now has nobody to report it.
     if (GuestThread* child = thread->clone_child; child && &child->mm() != mm.get()) child_vanished(child);
@@ -423,7 +428,7 @@ void Platform::process_died(pid_t pid) {
     if (thread->task) client_->on_gone(*thread);
     by_tid_.erase(thread->host_tid);
     std::erase(pool_, thread);
-    std::erase_if(mm->threads, [&](const auto& t) { return t.get() == thread; });
+    std::erase(mm->threads, keep);
   }
 }
 

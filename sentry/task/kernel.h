@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,6 +19,9 @@ namespace uks {
 class MountNamespace;
 class Platform;
 class FutexTable;
+class Dispatcher;
+class EventLoop;
+class OrphanTimer;
 
 // How a task's life ends or changes, seen by syscalls/.
 class Kernel {
@@ -31,6 +35,10 @@ class Kernel {
   // All live and zombie groups, by pid.
   const std::map<pid_t, Ref<ThreadGroup>>& groups() const { return groups_; }
   pid_t allocate_pid();
+  // Registers what new_task() made; thread->task and mm are set by the caller.
+  void add_task(Task& task);
+  Ref<ThreadGroup> new_group(ThreadGroup* parent);
+  size_t task_count() const { return tasks_.size(); }
   ThreadGroup* init() { return init_; }
 
   // ---- Signals (sentry/signal/send.cc). No permission checks here.
@@ -44,6 +52,16 @@ class Kernel {
   // ---- Life and death (sentry/task/exit.cc)
   // Ends the whole group with a wait status (code << 8, or a signal number).
   void exit_group(ThreadGroup& group, int wait_status);
+  // Ends the sandbox: its first process ended with this status.
+  void finish(int wait_status);
+  // Takes back a child whose host process could not be made.
+  void undo_clone(Task& child);
+  // Forgets a zombie that was waited for, or that nobody will wait for.
+  void reap(ThreadGroup& group);
+  // SIGCHLD and wake-up of the parent: `code` is CLD_*, `status` an exit code or signal.
+  void notify_parent(ThreadGroup& group, int code, int status);
+  // Whether no member of the group's process group has a parent in another group of its session.
+  bool is_orphaned_pgrp(const ThreadGroup& group) const;
   // Ends one thread; the last one ends the group with `wait_status`.
   void exit_task(Task& task, int wait_status);
 
@@ -59,10 +77,20 @@ class Kernel {
   void make_runnable(Task& task);
   // Runs the tasks that became runnable. The event thread calls it after its callbacks.
   void run_pending();
+  // For every thread that took kernel_lock and may have changed something: runs what became runnable,
+  // drops the lock, sends the stubs their replies.
+  void unlock_and_flush();
 
   TimerQueue timers;
   Ref<MountNamespace> mounts;         // the initial mount namespace
   Platform* platform = nullptr;
+  Dispatcher* dispatcher = nullptr;
+  EventLoop* events = nullptr;
+  // Who waits for a fresh stub process (exec).
+  WaitQueue stub_waiters;
+  bool finished = false;
+  std::function<void(int wait_status)> on_finished;
+  unsigned max_tasks = 4096;          // threads of all processes; more: EAGAIN
   FutexTable* futexes = nullptr;      // sentry/ipc/futex.h
   std::string hostname = "uks";
   std::string domainname = "(none)";
@@ -74,6 +102,11 @@ class Kernel {
  private:
   friend class Dispatcher;
   friend class Task;
+  friend class Boot;
+  void end_group_members(ThreadGroup& group);
+  void become_zombie(ThreadGroup& group, int wait_status);
+  void detach_task(Task& task);
+  void run_task(Task& task);
   std::map<pid_t, Ref<ThreadGroup>> groups_;
   std::unordered_map<pid_t, Task*> tasks_;
   ThreadGroup* init_ = nullptr;

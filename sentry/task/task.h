@@ -19,6 +19,7 @@
 
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
+#include "platform/platform.h"
 #include "sentry/cred/credentials.h"
 #include "sentry/signal/signal_state.h"
 #include "sentry/task/wait_queue.h"
@@ -35,8 +36,13 @@ class Session;
 class FdTable;
 class FsContext;
 class File;
-class GuestThread;   // platform side: one host thread and its slot
-class AddressSpace;  // platform side: one stub process
+
+// The rest of an operation that needs the stub more than once (exec, clone, exit).
+struct StubContinuation {
+  virtual ~StubContinuation() = default;
+  // The stub carried its orders out; `result` is what it says of the last one (hostile).
+  virtual void resume(Task& task, int64_t result) = 0;
+};
 
 // Per-call data of a handler that needs more than a deadline and a count.
 struct CallData {
@@ -133,7 +139,7 @@ class Task : public RefCounted {
   bool dead = false;             // exited; kept only by references
   uint64_t start_time_ns = 0;    // CLOCK_BOOTTIME when created
   Ref<AddressSpace> mm;
-  GuestThread* thread = nullptr;  // null once the host thread is gone
+  Ref<GuestThread> thread;       // null once the host thread is gone
 
  private:
   friend class Kernel;
@@ -153,6 +159,30 @@ class Task : public RefCounted {
   std::unique_ptr<BlockTimer> wait_timer_;
 
  public:
+  // A signal frame is being built: its failure is the guest's SIGSEGV.
+  int delivering_signal = 0;
+  // For the next reply: a descriptor for the stub, and that its last order's result is the call's.
+  UniqueFd donation;
+  bool mmap_reply = false;
+  // Parked by a job-control stop: how to resume.
+  struct Parked {
+    std::optional<int64_t> ret;
+    int restart;
+  };
+  std::optional<Parked> parked;
+  // restart_syscall(2): what it continues.
+  struct RestartBlock {
+    uint64_t nr = ~uint64_t{0};
+    std::array<uint64_t, 6> args{};
+    std::optional<MonotonicNs> deadline;
+  };
+  RestartBlock restart_block;
+  // What to do when the stub reports UKS_EVENT_DONE, UKS_EVENT_CLONED.
+  std::unique_ptr<StubContinuation> continuation;
+  // vfork: released when this child's group execs or exits.
+  Ref<Task> vfork_parent;
+  bool waiting_for_vfork = false;
+
   // The call being served; what a re-run needs.
   uint64_t syscall_nr = 0;
   std::array<uint64_t, 6> syscall_args{};

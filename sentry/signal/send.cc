@@ -1,0 +1,86 @@
+// Sending signals: queueing them and making somebody look.
+#include <algorithm>
+
+#include "sentry/signal/defaults.h"
+#include "sentry/task/dispatcher.h"
+#include "sentry/task/kernel.h"
+#include "platform/trap/trap_platform.h"
+
+namespace uks {
+namespace {
+
+bool is_ignored(const ThreadGroup& group, int signo) {
+  const uint64_t handler = (*group.actions)[signo].handler;
+  return handler == 1 || (handler == 0 && default_action(signo) == DefaultAction::kIgnore);
+}
+
+// The part of prepare_signal() in the kernel: stop and continue signals cancel each other.
+void cancel_opposites(ThreadGroup& group, int signo) {
+  const auto drop = [&](SignalMask signals) {
+    group.pending.remove(signals);
+    for (Task* task : group.threads) task->pending.remove(signals);
+  };
+  if (signo == SIGCONT) drop(kStopSignals);
+  if (signal_bit(signo) & kStopSignals) drop(signal_bit(SIGCONT));
+}
+
+// Wakes or kicks a task so that it delivers what is pending.
+void nudge(Kernel& kernel, Task& task) {
+  if (task.is_blocked()) {
+    task.wake();
+  } else if (task.thread && !task.thread->in_sentry) {
+    kernel.platform->kick(*task.thread);
+  }
+}
+
+}  // namespace
+
+void Kernel::send_signal(Task& task, const SignalInfo& info) {
+  ThreadGroup& group = task.group();
+  if (task.dead || group.zombie || group.exiting) return;
+  if (info.signo == SIGKILL) {
+    exit_group(group, SIGKILL);
+    return;
+  }
+  cancel_opposites(group, info.signo);
+  if (info.signo == SIGCONT) dispatcher->continue_group(group);
+  const bool blocked = task.blocked_signals & signal_bit(info.signo);
+  if (!blocked && is_ignored(group, info.signo)) return;
+  task.pending.push(info);
+  group.signal_events.wake(kSignalEvents);
+  if (!blocked) nudge(*this, task);
+}
+
+void Kernel::send_signal(ThreadGroup& group, const SignalInfo& info) {
+  if (group.zombie || group.exiting || group.threads.empty()) return;
+  if (info.signo == SIGKILL) {
+    exit_group(group, SIGKILL);
+    return;
+  }
+  cancel_opposites(group, info.signo);
+  if (info.signo == SIGCONT) dispatcher->continue_group(group);
+  const SignalMask bit = signal_bit(info.signo);
+  const bool all_block = std::all_of(group.threads.begin(), group.threads.end(),
+                                     [&](const Task* t) { return t->blocked_signals & bit; });
+  if (!all_block && is_ignored(group, info.signo)) return;
+  group.pending.push(info);
+  group.signal_events.wake(kSignalEvents);
+  // The main thread first, as complete_signal() prefers it; else any that does not block it.
+  for (Task* task : group.threads) {
+    if (task->is_leader() && !(task->blocked_signals & bit)) return nudge(*this, *task);
+  }
+  for (Task* task : group.threads) {
+    if (!(task->blocked_signals & bit)) return nudge(*this, *task);
+  }
+}
+
+int Kernel::send_signal_to_pgrp(pid_t pgid, const SignalInfo& info) {
+  std::vector<Ref<ThreadGroup>> members;
+  for (const auto& [pid, group] : groups_) {
+    if (group->pgid == pgid && !group->zombie && !group->threads.empty()) members.push_back(group);
+  }
+  for (const auto& group : members) send_signal(*group, info);
+  return static_cast<int>(members.size());
+}
+
+}  // namespace uks

@@ -1,0 +1,23 @@
+// Making tasks and processes: fork, vfork, clone, clone3.
+#pragma once
+#include "sentry/task/task.h"
+
+namespace uks {
+
+struct CloneRequest {
+  uint64_t flags = 0;       // CLONE_*, without the exit signal
+  int exit_signal = 0;
+  uint64_t stack = 0;       // the child's stack pointer; 0: the parent's
+  UserAddr parent_tid;
+  UserAddr child_tid;
+  uint64_t tls = 0;
+  pid_t set_tid = 0;
+};
+
+// Orders the clone; the call is answered when the stub has made it (kNoReply), or an error.
+Result<int64_t> clone_task(Task& parent, const CloneRequest& request);
+
+// A vfork parent goes on: its child has left the shared memory.
+void release_vfork_parent(Kernel& kernel, Task& child);
+
+}  // namespace uks

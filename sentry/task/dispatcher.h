@@ -1,0 +1,64 @@
+// The run loop: what a hand-off means, running handlers, resuming guests, delivering signals.
+#pragma once
+#include <optional>
+
+#include "platform/trap/trap_platform.h"
+#include "sentry/task/kernel.h"
+
+namespace uks {
+
+class StraceSink;
+
+// All under the kernel lock.
+class Dispatcher final : public PlatformClient {
+ public:
+  // `call`: runs the handler of task.syscall_nr (syscalls/dispatch.h).
+  using CallFunction = Result<int64_t> (*)(Task& task);
+  Dispatcher(Kernel& kernel, CallFunction call) : kernel_(kernel), call_(call) {}
+
+  // ---- PlatformClient
+  void on_handoff(GuestThread& thread) override;
+  void on_started(GuestThread& thread) override;
+  void on_gone(GuestThread& thread) override;
+  void on_pool_refilled() override;
+  void run_pending() override;
+  void on_fatal(const char* reason) override;
+
+  // Runs the handler of the task's call (again) and completes it unless it blocks.
+  void run_call(Task& task);
+  // The call in progress has its result: resumes the guest with it, signals first.
+  void complete(Task& task, Result<int64_t> result);
+  // Back to the guest: `ret` goes to rax unless empty; `restart` is 0 or a kRestart* code. Delivers
+  // signals, stops, or ends the process as they say.
+  void resume(Task& task, std::optional<int64_t> ret, int restart);
+  // A signal that the guest cannot refuse (faults): unblocks it, resets an ignored or blocked action.
+  void force_signal(Task& task, SignalInfo info);
+  // SIGCONT: un-parks everybody.
+  void continue_group(ThreadGroup& group);
+  void stop_group(ThreadGroup& group, int signo);
+  // The task's stub has more to do; then the continuation runs.
+  void order_and_continue(Task& task, std::unique_ptr<StubContinuation> continuation, UniqueFd donated = {});
+
+  // Where --strace lines go; null: off.
+  StraceSink* strace = nullptr;
+
+ private:
+  // Delivers the next signal, or says how to go on without one. True: the task is resumed (or gone).
+  bool deliver_signals(Task& task, std::optional<int64_t> ret, int restart);
+  void build_frame(Task& task, const SignalInfo& info, std::optional<int64_t> ret, int restart);
+  void send_resume(Task& task, std::optional<int64_t> ret, int restart, uint32_t flags);
+  void on_fault(Task& task, GuestThread& thread);
+  void on_sigreturn(Task& task, GuestThread& thread);
+
+  Kernel& kernel_;
+  CallFunction call_;
+};
+
+// Writes one line for each finished call, as strace(1) does.
+class StraceSink {
+ public:
+  virtual ~StraceSink() = default;
+  virtual void on_call(Task& task, const Result<int64_t>& result) = 0;
+};
+
+}  // namespace uks

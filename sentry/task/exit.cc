@@ -1,0 +1,207 @@
+// The end of tasks and processes.
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "platform/trap/trap_platform.h"
+#include "sentry/ipc/futex.h"
+#include "sentry/task/clone.h"
+#include "sentry/task/dispatcher.h"
+#include "sentry/task/kernel.h"
+#include "sentry/vfs/fd_table.h"
+#include "sentry/vfs/fs_context.h"
+
+namespace uks {
+
+// Releases a vfork parent: its child has left the shared memory.
+void release_vfork_parent(Kernel& kernel, Task& child) {
+  const Ref<Task> parent = std::exchange(child.vfork_parent, nullptr);
+  if (!parent || !parent->waiting_for_vfork) return;
+  parent->waiting_for_vfork = false;
+  if (parent->dead) return;
+  kernel.dispatcher->resume(*parent, child.tid(), 0);
+}
+
+void Kernel::detach_task(Task& task) {
+  if (task.dead) return;
+  task.dead = true;
+  if (task.blocked_) task.call_ = {};  // a handler that is running at this moment still uses it
+  task.end_wait();
+  task.parked.reset();
+  task.continuation.reset();
+  tasks_.erase(task.tid());
+  std::erase(task.group().threads, &task);
+  if (task.fd_table) {
+    // The table goes with its last user.
+    if (task.fd_table->ref_count() == 1) task.fd_table->clear(task);
+    task.fd_table = nullptr;
+  }
+  task.fs_context = nullptr;
+  release_vfork_parent(*this, task);
+  task.unref();
+}
+
+void Kernel::exit_task(Task& task, int wait_status) {
+  const Ref<Task> keep(&task);
+  const Ref<ThreadGroup> group(&task.group());
+  if (task.dead) return;
+  const bool last = group->threads.size() == 1;
+  const Ref<AddressSpace> mm = task.mm;
+  const Ref<GuestThread> thread = task.thread;
+  if (mm && !mm->gone && (!last || mm->users > 1)) {
+    // Somebody else lives in this memory: robust futexes and the joiner's word (mm_release()).
+    exit_robust_list(task);
+    if (task.clear_child_tid) {
+      const uint32_t zero = 0;
+      (void)mm->write(task.clear_child_tid.value, &zero, sizeof zero);
+      futexes->wake(*mm, task.clear_child_tid, 1);
+    }
+  }
+  if (last) {
+    become_zombie(*group, wait_status);
+    return;
+  }
+  detach_task(task);
+  task.thread = nullptr;
+  task.mm = nullptr;
+  if (thread && !thread->gone) platform->end_thread(thread.get());
+}
+
+void Kernel::exit_group(ThreadGroup& group, int wait_status) {
+  if (group.zombie || group.exiting) return;
+  group.exiting = true;
+  become_zombie(group, wait_status);
+}
+
+void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
+  const Ref<ThreadGroup> keep(&group);
+  group.exiting = true;
+  settle_cpu_times(group);
+  Ref<AddressSpace> mm;
+  std::vector<Ref<GuestThread>> host_threads;
+  while (!group.threads.empty()) {
+    const Ref<Task> task(group.threads.back());
+    if (task->thread) host_threads.push_back(task->thread);
+    if (task->mm) mm = task->mm;
+    if (mm && !mm->gone && mm->users > 1) exit_robust_list(*task);
+    detach_task(*task);
+    if (task->thread) task->thread->task = nullptr;
+    task->thread = nullptr;
+    task->mm = nullptr;
+  }
+  if (mm && !mm->gone) {
+    if (mm->users > 0) mm->users--;
+    if (mm->users == 0) {
+      platform->end_process(*mm);
+    } else {
+      for (const auto& thread : host_threads) {
+        if (!thread->gone) platform->end_thread(thread.get());
+      }
+    }
+  }
+  group.pending.clear();
+  group.timers = nullptr;
+  group.zombie = true;
+  group.exit_status = wait_status;
+  group.stopped = false;
+
+  // Children get a new parent: the nearest subreaper, else the sandbox's init, which reaps by itself.
+  ThreadGroup* adopter = groups_.at(1).get();
+  for (ThreadGroup* g = group.parent; g; g = g->parent) {
+    if (g->is_child_subreaper && !g->zombie) {
+      adopter = g;
+      break;
+    }
+  }
+  std::vector<Ref<ThreadGroup>> children = std::move(group.children);
+  group.children.clear();
+  for (const auto& child : children) {
+    child->parent = adopter;
+    adopter->children.push_back(child);
+    for (Task* task : child->threads) {
+      if (task->parent_death_signal) {
+        SignalInfo info;
+        info.signo = task->parent_death_signal;
+        info.code = SI_USER;
+        info.rt.pid = group.pid;
+        send_signal(*task, info);
+      }
+    }
+    if (child->zombie) notify_parent(*child, CLD_EXITED, 0);
+  }
+
+  // A session leader's end hangs up its terminal's foreground group.
+  if (group.session && group.session->id == group.pid && group.session->terminal) {
+    const pid_t foreground = group.session->foreground_pgid;
+    group.session->terminal = nullptr;
+    if (foreground > 0) {
+      SignalInfo info;
+      info.code = SI_KERNEL;
+      info.signo = SIGHUP;
+      send_signal_to_pgrp(foreground, info);
+      info.signo = SIGCONT;
+      send_signal_to_pgrp(foreground, info);
+    }
+  }
+  group.exit_events.wake(EPOLLIN);
+  if (&group == init_) {
+    finish(wait_status);
+    return;
+  }
+  if (WIFEXITED(wait_status)) {
+    notify_parent(group, CLD_EXITED, WEXITSTATUS(wait_status));
+  } else {
+    notify_parent(group, WCOREDUMP(wait_status) ? CLD_DUMPED : CLD_KILLED, WTERMSIG(wait_status));
+  }
+}
+
+void Kernel::notify_parent(ThreadGroup& group, int code, int status) {
+  ThreadGroup* parent = group.parent;
+  if (!parent) return;
+  const bool ended = code == CLD_EXITED || code == CLD_KILLED || code == CLD_DUMPED;
+  if (parent->pid == 1) {
+    if (ended && group.zombie) reap(group);
+    return;
+  }
+  const GuestSigaction& action = (*parent->actions)[SIGCHLD];
+  const bool ignores = action.handler == 1 || (action.flags & SA_NOCLDWAIT);
+  SignalInfo info;
+  info.signo = ended ? group.exit_signal : SIGCHLD;
+  info.code = code;
+  info.child.pid = group.pid;
+  info.child.uid = 0;
+  info.child.status = status;
+  if (info.signo != 0 && !(!ended && (action.flags & SA_NOCLDSTOP))) send_signal(*parent, info);
+  parent->child_events.wake(EPOLLIN);
+  // wait(2), NOTES: children of a process that ignores SIGCHLD do not become zombies.
+  if (ended && ignores && group.exit_signal == SIGCHLD) {
+    reap(group);
+    parent->child_events.wake(EPOLLIN);
+  }
+}
+
+void Kernel::reap(ThreadGroup& group) {
+  const Ref<ThreadGroup> keep(&group);
+  if (ThreadGroup* parent = group.parent) {
+    parent->children_user_ns += group.settled_cpu.user_ns + group.children_user_ns;
+    parent->children_system_ns += group.settled_cpu.system_ns + group.children_system_ns;
+    std::erase(parent->children, keep);
+  }
+  group.parent = nullptr;
+  groups_.erase(group.pid);
+}
+
+void Kernel::finish(int wait_status) {
+  if (finished) return;
+  finished = true;
+  // Everything of the sandbox goes with its first process.
+  std::vector<Ref<ThreadGroup>> others;
+  for (const auto& [pid, group] : groups_) {
+    if (!group->zombie && !group->threads.empty()) others.push_back(group);
+  }
+  for (const auto& group : others) exit_group(*group, SIGKILL);
+  if (on_finished) on_finished(wait_status);
+}
+
+}  // namespace uks
