@@ -171,6 +171,7 @@ static void serve(struct uks_thread_area* area, struct kernel_ucontext* uc, uint
         }
         return;
       case UKS_ACTION_ENTER:
+        if (result < 0 && result > -4096) die();  // half an image must not run
         enter_image(area, slot->enter_ip, slot->enter_sp);
       case UKS_ACTION_EXIT:
         for (;;) stub_syscall(__NR_exit, 0, 0, 0, 0, 0, 0);

@@ -56,6 +56,9 @@ class Kernel {
   void finish(int wait_status);
   // Takes back a child whose host process could not be made.
   void undo_clone(Task& child);
+  // execve of a multithreaded process: the others end, the caller takes the leader's id.
+  void end_sibling(Task& task);
+  void make_leader(Task& task);
   // Forgets a zombie that was waited for, or that nobody will wait for.
   void reap(ThreadGroup& group);
   // SIGCHLD and wake-up of the parent: `code` is CLD_*, `status` an exit code or signal.
