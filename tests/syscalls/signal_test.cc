@@ -1,0 +1,934 @@
+// Signals: actions, masks, queues, restart, alternate stacks, faults, waiting.
+#include <pthread.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/syscalls/test_util.h"
+
+namespace {
+using test::run_child;
+using test::spawn;
+using test::wait_for;
+
+sigset_t set_of(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int s : signals) sigaddset(&set, s);
+  return set;
+}
+
+void handle(int signum, void (*handler)(int), int flags = 0) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  ASSERT_EQ(sigaction(signum, &action, nullptr), 0);
+}
+
+void handle_info(int signum, void (*handler)(int, siginfo_t*, void*), int flags = 0) {
+  struct sigaction action{};
+  action.sa_sigaction = handler;
+  action.sa_flags = flags | SA_SIGINFO;
+  ASSERT_EQ(sigaction(signum, &action, nullptr), 0);
+}
+
+volatile sig_atomic_t g_count;
+volatile sig_atomic_t g_signal;
+siginfo_t g_info;
+
+class Signal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    g_count = 0;
+    g_signal = 0;
+    memset(&g_info, 0, sizeof g_info);
+  }
+  void TearDown() override {
+    for (int s = 1; s < 65; s++) {
+      if (s != SIGKILL && s != SIGSTOP && s != 32 && s != 33) signal(s, SIG_DFL);
+    }
+  }
+  test::MaskGuard mask_guard_;
+};
+
+void count(int signum) {
+  g_count = g_count + 1;
+  g_signal = signum;
+}
+void note_info(int signum, siginfo_t* info, void*) {
+  count(signum);
+  g_info = *info;
+}
+
+TEST_F(Signal, HandlerRuns) {
+  handle(SIGUSR1, count);
+  ASSERT_OK(kill(getpid(), SIGUSR1));
+  EXPECT_EQ(g_count, 1);  // delivered before kill returns
+  EXPECT_EQ(g_signal, SIGUSR1);
+  ASSERT_OK(raise(SIGUSR1));
+  EXPECT_EQ(g_count, 2);
+}
+
+TEST_F(Signal, KillCarriesSenderInfo) {
+  handle_info(SIGUSR1, note_info);
+  ASSERT_OK(kill(getpid(), SIGUSR1));
+  EXPECT_EQ(g_info.si_signo, SIGUSR1);
+  EXPECT_EQ(g_info.si_code, SI_USER);
+  EXPECT_EQ(g_info.si_pid, getpid());
+  EXPECT_EQ(g_info.si_uid, getuid());
+}
+
+TEST_F(Signal, TgkillCarriesSiTkill) {
+  handle_info(SIGUSR1, note_info);
+  ASSERT_OK(syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1));
+  EXPECT_EQ(g_info.si_code, SI_TKILL);
+  EXPECT_EQ(g_info.si_pid, getpid());
+  ASSERT_OK(syscall(SYS_tkill, syscall(SYS_gettid), SIGUSR1));
+  EXPECT_EQ(g_count, 2);
+}
+
+TEST_F(Signal, SigqueueCarriesAValue) {
+  handle_info(SIGRTMIN, note_info);
+  sigval value{};
+  value.sival_int = 4711;
+  ASSERT_OK(sigqueue(getpid(), SIGRTMIN, value));
+  EXPECT_EQ(g_info.si_code, SI_QUEUE);
+  EXPECT_EQ(g_info.si_value.sival_int, 4711);
+  EXPECT_EQ(g_info.si_pid, getpid());
+}
+
+TEST_F(Signal, RtTgsigqueueinfo) {
+  handle_info(SIGUSR2, note_info);
+  siginfo_t info{};
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_int = 12;
+  ASSERT_OK(syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGUSR2, &info));
+  EXPECT_EQ(g_info.si_value.sival_int, 12);
+  // Codes of the kernel may be sent only to oneself.
+  EXPECT_CHILD_OK([] {
+    siginfo_t fake{};
+    fake.si_code = SI_USER;
+    CHILD_CHECK(syscall(SYS_rt_sigqueueinfo, getppid(), SIGUSR2, &fake) == -1 && errno == EPERM);
+    return 0;
+  });
+}
+
+TEST_F(Signal, BlockedStaysPendingAndMerges) {
+  handle(SIGUSR1, count);
+  sigset_t set = set_of({SIGUSR1}), old, pending;
+  ASSERT_OK(sigprocmask(SIG_BLOCK, &set, &old));
+  EXPECT_FALSE(sigismember(&old, SIGUSR1));
+  for (int i = 0; i < 3; i++) ASSERT_OK(raise(SIGUSR1));
+  EXPECT_EQ(g_count, 0);
+  ASSERT_OK(sigpending(&pending));
+  EXPECT_TRUE(sigismember(&pending, SIGUSR1));
+  EXPECT_FALSE(sigismember(&pending, SIGUSR2));
+  ASSERT_OK(sigprocmask(SIG_UNBLOCK, &set, nullptr));
+  EXPECT_EQ(g_count, 1);  // a standard signal is not queued twice
+  ASSERT_OK(sigpending(&pending));
+  EXPECT_FALSE(sigismember(&pending, SIGUSR1));
+}
+
+std::vector<int>* g_values;
+TEST_F(Signal, RealTimeSignalsQueueInOrder) {
+  std::vector<int> values;
+  values.reserve(64);
+  g_values = &values;
+  handle_info(SIGRTMIN + 1, [](int, siginfo_t* info, void*) {
+    g_values->push_back(info->si_value.sival_int);
+  });
+  handle_info(SIGRTMIN, [](int, siginfo_t* info, void*) {
+    g_values->push_back(1000 + info->si_value.sival_int);
+  });
+  sigset_t set = set_of({SIGRTMIN, SIGRTMIN + 1});
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  for (int i = 0; i < 10; i++) {
+    sigval v{};
+    v.sival_int = i;
+    ASSERT_OK(sigqueue(getpid(), SIGRTMIN + 1, v));
+  }
+  sigset_t none = set_of({});
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  ASSERT_EQ(values.size(), 10u);
+  for (int i = 0; i < 10; i++) EXPECT_EQ(values[i], i);
+}
+
+TEST_F(Signal, HandlerMaskAppliesDuringTheHandler) {
+  static sigset_t inside;
+  struct sigaction action{};
+  action.sa_handler = [](int) { sigprocmask(SIG_SETMASK, nullptr, &inside); };
+  sigaddset(&action.sa_mask, SIGUSR2);
+  ASSERT_OK(sigaction(SIGUSR1, &action, nullptr));
+  raise(SIGUSR1);
+  EXPECT_TRUE(sigismember(&inside, SIGUSR1));
+  EXPECT_TRUE(sigismember(&inside, SIGUSR2));
+  EXPECT_FALSE(sigismember(&inside, SIGHUP));
+  sigset_t after;
+  sigprocmask(SIG_SETMASK, nullptr, &after);
+  EXPECT_FALSE(sigismember(&after, SIGUSR1));
+  EXPECT_FALSE(sigismember(&after, SIGUSR2));
+}
+
+TEST_F(Signal, NodeferNests) {
+  handle(SIGUSR1, [](int) {
+    g_count = g_count + 1;
+    if (g_count < 5) raise(SIGUSR1);
+  }, SA_NODEFER);
+  raise(SIGUSR1);
+  EXPECT_EQ(g_count, 5);
+}
+
+TEST_F(Signal, ResethandRunsOnce) {
+  handle(SIGUSR1, count, SA_RESETHAND);
+  raise(SIGUSR1);
+  EXPECT_EQ(g_count, 1);
+  struct sigaction now;
+  sigaction(SIGUSR1, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
+}
+
+TEST_F(Signal, SigactionReturnsTheOldAction) {
+  handle(SIGUSR1, count, SA_RESTART);
+  struct sigaction old;
+  ASSERT_OK(sigaction(SIGUSR1, nullptr, &old));
+  EXPECT_EQ(old.sa_handler, count);
+  EXPECT_TRUE(old.sa_flags & SA_RESTART);
+}
+
+TEST_F(Signal, SigactionErrors) {
+  struct sigaction action{};
+  action.sa_handler = count;
+  EXPECT_ERRNO(sigaction(SIGKILL, &action, nullptr), EINVAL);
+  EXPECT_ERRNO(sigaction(SIGSTOP, &action, nullptr), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_rt_sigaction, 0, &action, nullptr, 8), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_rt_sigaction, 65, &action, nullptr, 8), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_rt_sigaction, SIGUSR1, &action, nullptr, 16), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_rt_sigaction, SIGUSR1, 8, nullptr, 8), EFAULT);
+  EXPECT_OK(syscall(SYS_rt_sigaction, SIGKILL, nullptr, nullptr, 8));
+}
+
+TEST_F(Signal, ProcmaskErrors) {
+  sigset_t set = set_of({SIGUSR1});
+  EXPECT_ERRNO(syscall(SYS_rt_sigprocmask, 77, &set, nullptr, 8), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, nullptr, 16), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_rt_sigprocmask, SIG_BLOCK, 8, nullptr, 8), EFAULT);
+  // KILL and STOP cannot be blocked; asking is no error.
+  sigset_t all;
+  memset(&all, 0xff, sizeof all);
+  EXPECT_OK(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, nullptr, 8));
+  EXPECT_OK(syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &all, 8));
+  EXPECT_FALSE(sigismember(&all, SIGKILL));
+  EXPECT_FALSE(sigismember(&all, SIGSTOP));
+  EXPECT_TRUE(sigismember(&all, SIGTERM));
+}
+
+TEST_F(Signal, KillErrors) {
+  EXPECT_ERRNO(kill(getpid(), 65), EINVAL);
+  EXPECT_ERRNO(kill(getpid(), -1), EINVAL);
+  EXPECT_ERRNO(kill(4'000'000, 0), ESRCH);
+  EXPECT_ERRNO(kill(-4'000'000, 0), ESRCH);
+  EXPECT_OK(kill(getpid(), 0));
+  EXPECT_ERRNO(syscall(SYS_tgkill, getpid(), 4'000'000, 0), ESRCH);
+  EXPECT_ERRNO(syscall(SYS_tgkill, 0, 0, 0), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_tkill, -1, 0), EINVAL);
+  EXPECT_OK(syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), 0));
+}
+
+TEST_F(Signal, DefaultActions) {
+  for (int s : {SIGTERM, SIGHUP, SIGINT, SIGPIPE, SIGUSR1, SIGALRM, SIGIO, SIGRTMIN, SIGSYS, SIGTRAP}) {
+    int status = run_child([=] {
+      raise(s);
+      return 0;
+    });
+    EXPECT_TRUE(WIFSIGNALED(status)) << s;
+    EXPECT_EQ(WTERMSIG(status), s);
+  }
+  for (int s : {SIGCHLD, SIGURG, SIGWINCH, SIGCONT}) {
+    EXPECT_EQ(run_child([=] {
+                raise(s);
+                return 0;
+              }),
+              0)
+        << s;
+  }
+}
+
+TEST_F(Signal, IgnoredIsDropped) {
+  signal(SIGTERM, SIG_IGN);
+  EXPECT_OK(raise(SIGTERM));
+  sigset_t set = set_of({SIGTERM}), pending;
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  raise(SIGTERM);
+  sigpending(&pending);
+  // Linux keeps an ignored signal pending while it is blocked.
+  EXPECT_TRUE(sigismember(&pending, SIGTERM));
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  sigpending(&pending);
+  EXPECT_FALSE(sigismember(&pending, SIGTERM));
+  signal(SIGTERM, SIG_DFL);
+}
+
+TEST_F(Signal, SettingIgnoreDiscardsWhatIsPending) {
+  handle(SIGUSR1, count);
+  sigset_t set = set_of({SIGUSR1}), pending;
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  raise(SIGUSR1);
+  signal(SIGUSR1, SIG_IGN);
+  sigpending(&pending);
+  EXPECT_FALSE(sigismember(&pending, SIGUSR1));
+}
+
+TEST_F(Signal, MaskIsInheritedByForkPendingIsNot) {
+  handle(SIGUSR1, count);
+  sigset_t set = set_of({SIGUSR1});
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  raise(SIGUSR1);
+  EXPECT_CHILD_OK([] {
+    sigset_t now;
+    sigprocmask(SIG_SETMASK, nullptr, &now);
+    CHILD_CHECK(sigismember(&now, SIGUSR1));
+    sigpending(&now);
+    CHILD_CHECK(!sigismember(&now, SIGUSR1));
+    struct sigaction action;
+    sigaction(SIGUSR1, nullptr, &action);
+    CHILD_CHECK(action.sa_handler == count);
+    return 0;
+  });
+}
+
+TEST_F(Signal, SigsuspendSwapsTheMask) {
+  handle(SIGUSR1, count);
+  sigset_t blocked = set_of({SIGUSR1}), now;
+  sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  raise(SIGUSR1);
+  EXPECT_EQ(g_count, 0);
+  sigset_t none = set_of({});
+  EXPECT_ERRNO(sigsuspend(&none), EINTR);
+  EXPECT_EQ(g_count, 1);
+  sigprocmask(SIG_SETMASK, nullptr, &now);
+  EXPECT_TRUE(sigismember(&now, SIGUSR1));  // put back
+}
+
+TEST_F(Signal, SigsuspendWaitsForAnother) {
+  handle(SIGUSR1, count);
+  sigset_t blocked = set_of({SIGUSR1});
+  sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  pid_t parent = getpid();
+  pid_t pid = spawn([=] {
+    test::sleep_ms(30);
+    kill(parent, SIGUSR1);
+    return 0;
+  });
+  sigset_t none = set_of({SIGCHLD});
+  EXPECT_ERRNO(sigsuspend(&none), EINTR);
+  EXPECT_EQ(g_count, 1);
+  wait_for(pid);
+}
+
+TEST_F(Signal, PauseReturnsAfterAHandlerOnly) {
+  handle(SIGUSR1, count);
+  pid_t parent = getpid();
+  pid_t pid = spawn([=] {
+    test::sleep_ms(20);
+    kill(parent, SIGURG);  // ignored: pause goes on
+    test::sleep_ms(20);
+    kill(parent, SIGUSR1);
+    return 0;
+  });
+  EXPECT_ERRNO(pause(), EINTR);
+  EXPECT_EQ(g_count, 1);
+  wait_for(pid);
+}
+
+TEST_F(Signal, SigwaitinfoTakesAPendingSignal) {
+  sigset_t set = set_of({SIGUSR1, SIGRTMIN});
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  sigval v{};
+  v.sival_int = 3;
+  sigqueue(getpid(), SIGRTMIN, v);
+  siginfo_t info{};
+  EXPECT_EQ(sigwaitinfo(&set, &info), SIGRTMIN);
+  EXPECT_EQ(info.si_value.sival_int, 3);
+  sigset_t pending;
+  sigpending(&pending);
+  EXPECT_FALSE(sigismember(&pending, SIGRTMIN));
+}
+
+TEST_F(Signal, SigtimedwaitTimesOut) {
+  sigset_t set = set_of({SIGUSR1});
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  timespec zero{0, 0}, some{0, 30 * test::kMs}, bad{0, 1'000'000'000};
+  EXPECT_ERRNO(sigtimedwait(&set, nullptr, &zero), EAGAIN);
+  const int64_t start = test::now_ns();
+  EXPECT_ERRNO(sigtimedwait(&set, nullptr, &some), EAGAIN);
+  EXPECT_GE(test::now_ns() - start, 30 * test::kMs);
+  EXPECT_ERRNO(sigtimedwait(&set, nullptr, &bad), EINVAL);
+}
+
+TEST_F(Signal, SigtimedwaitIsInterruptedByOthers) {
+  handle(SIGUSR2, count);
+  sigset_t set = set_of({SIGUSR1});
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  pid_t parent = getpid();
+  pid_t pid = spawn([=] {
+    test::sleep_ms(30);
+    kill(parent, SIGUSR2);
+    return 0;
+  });
+  EXPECT_ERRNO(sigwaitinfo(&set, nullptr), EINTR);
+  wait_for(pid);
+}
+
+// ---- Restart.
+
+// Reads from an empty pipe, is hit by SIGUSR1 after 30 ms, and gets "x" after 60 ms.
+int read_with_signal(int flags, char* c) {
+  int fds[2];
+  if (pipe(fds) != 0) return -2;
+  handle(SIGUSR1, count, flags);
+  pid_t parent = getpid();
+  pid_t pid = spawn([&] {
+    test::sleep_ms(30);
+    kill(parent, SIGUSR1);
+    test::sleep_ms(30);
+    (void)!write(fds[1], "x", 1);
+    return 0;
+  });
+  int n = read(fds[0], c, 1);
+  int saved = errno;
+  wait_for(pid);
+  close(fds[0]);
+  close(fds[1]);
+  errno = saved;
+  return n;
+}
+
+TEST_F(Signal, ReadRestartsUnderSaRestart) {
+  char c = 0;
+  EXPECT_EQ(read_with_signal(SA_RESTART, &c), 1);
+  EXPECT_EQ(c, 'x');
+  EXPECT_EQ(g_count, 1);
+}
+
+TEST_F(Signal, ReadFailsWithEintrWithoutIt) {
+  char c = 0;
+  EXPECT_ERRNO(read_with_signal(0, &c), EINTR);
+  EXPECT_EQ(g_count, 1);
+}
+
+TEST_F(Signal, ReadRestartsAfterStopAndCont) {
+  int fds[2];
+  ASSERT_OK(pipe(fds));
+  pid_t pid = spawn([&] {
+    char c = 0;
+    CHILD_CHECK(read(fds[0], &c, 1) == 1 && c == 'y');
+    return 0;
+  });
+  test::sleep_ms(20);
+  int status;
+  kill(pid, SIGSTOP);
+  ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
+  kill(pid, SIGCONT);
+  test::sleep_ms(20);
+  ASSERT_EQ(write(fds[1], "y", 1), 1);
+  EXPECT_EQ(wait_for(pid), 0);
+  close(fds[0]);
+  close(fds[1]);
+}
+
+TEST_F(Signal, WaitRestartsUnderSaRestart) {
+  handle(SIGUSR1, count, SA_RESTART);
+  pid_t parent = getpid();
+  pid_t pid = spawn([=] {
+    test::sleep_ms(20);
+    kill(parent, SIGUSR1);
+    test::sleep_ms(20);
+    return 4;
+  });
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(WEXITSTATUS(status), 4);
+  EXPECT_EQ(g_count, 1);
+}
+
+TEST_F(Signal, NanosleepIsNotRestartedButGivesTheRest) {
+  handle(SIGUSR1, count, SA_RESTART);
+  pid_t parent = getpid();
+  pid_t pid = spawn([=] {
+    test::sleep_ms(30);
+    kill(parent, SIGUSR1);
+    return 0;
+  });
+  timespec req{5, 0}, rem{};
+  EXPECT_ERRNO(nanosleep(&req, &rem), EINTR);
+  EXPECT_EQ(rem.tv_sec, 4);
+  wait_for(pid);
+}
+
+TEST_F(Signal, NanosleepContinuesAfterStopAndCont) {
+  const int64_t start = test::now_ns();
+  pid_t pid = spawn([] {
+    timespec req{0, 150 * test::kMs};
+    return nanosleep(&req, nullptr) == 0 ? 0 : 1;
+  });
+  test::sleep_ms(30);
+  kill(pid, SIGSTOP);
+  waitpid(pid, nullptr, WUNTRACED);
+  kill(pid, SIGCONT);
+  EXPECT_EQ(wait_for(pid), 0);
+  EXPECT_GE(test::now_ns() - start, 150 * test::kMs);
+  EXPECT_LT(test::now_ns() - start, 5000 * test::kMs);
+}
+
+// ---- Alternate stack.
+
+volatile uintptr_t g_stack_address;
+TEST_F(Signal, AlternateStack) {
+  std::vector<char> memory(64 * 1024);
+  stack_t ss{}, old{};
+  ss.ss_sp = memory.data();
+  ss.ss_size = memory.size();
+  ASSERT_OK(sigaltstack(&ss, &old));
+  EXPECT_EQ(old.ss_flags, SS_DISABLE);
+  handle(SIGUSR1, [](int) {
+    char local;
+    g_stack_address = reinterpret_cast<uintptr_t>(&local);
+    stack_t inside;
+    sigaltstack(nullptr, &inside);
+    g_count = inside.ss_flags == SS_ONSTACK ? 1 : 2;
+    stack_t off{};
+    off.ss_flags = SS_DISABLE;
+    g_signal = sigaltstack(&off, nullptr) == -1 && errno == EPERM ? 1 : 0;
+  }, SA_ONSTACK);
+  raise(SIGUSR1);
+  EXPECT_GE(g_stack_address, reinterpret_cast<uintptr_t>(memory.data()));
+  EXPECT_LT(g_stack_address, reinterpret_cast<uintptr_t>(memory.data() + memory.size()));
+  EXPECT_EQ(g_count, 1);
+  EXPECT_EQ(g_signal, 1);
+  ASSERT_OK(sigaltstack(nullptr, &old));
+  EXPECT_EQ(old.ss_sp, memory.data());
+  EXPECT_EQ(old.ss_flags, 0);
+  ss.ss_flags = SS_DISABLE;
+  ASSERT_OK(sigaltstack(&ss, nullptr));
+  // Without one, SA_ONSTACK runs on the normal stack.
+  g_stack_address = 0;
+  raise(SIGUSR1);
+  EXPECT_FALSE(g_stack_address >= reinterpret_cast<uintptr_t>(memory.data()) &&
+               g_stack_address < reinterpret_cast<uintptr_t>(memory.data() + memory.size()));
+}
+
+TEST_F(Signal, AlternateStackErrors) {
+  char small[100];
+  stack_t ss{};
+  ss.ss_sp = small;
+  ss.ss_size = sizeof small;
+  EXPECT_ERRNO(sigaltstack(&ss, nullptr), ENOMEM);
+  ss.ss_size = 64 * 1024;
+  ss.ss_flags = 0x77;
+  EXPECT_ERRNO(sigaltstack(&ss, nullptr), EINVAL);
+  EXPECT_ERRNO(sigaltstack(test::bad_pointer<stack_t>(), nullptr), EFAULT);
+}
+
+TEST_F(Signal, StackOverflowIsHandledOnTheAlternateStack) {
+  EXPECT_CHILD_OK([] {
+    static char memory[64 * 1024];
+    stack_t ss{};
+    ss.ss_sp = memory;
+    ss.ss_size = sizeof memory;
+    CHILD_CHECK(sigaltstack(&ss, nullptr) == 0);
+    handle_info(SIGSEGV, [](int, siginfo_t* info, void*) {
+      _exit(info->si_code == SEGV_MAPERR || info->si_code == SEGV_ACCERR ? 0 : 1);
+    }, SA_ONSTACK);
+    struct Recursion {
+      static int go(int n) {
+        volatile char pad[4096];
+        pad[0] = static_cast<char>(n);
+        return n < 0 ? 0 : go(n + 1) + pad[0];
+      }
+    };
+    return Recursion::go(1) == 0 ? 2 : 3;
+  });
+}
+
+TEST_F(Signal, StackOverflowWithoutOneKills) {
+  int status = run_child([] {
+    struct Recursion {
+      static int go(int n) {
+        volatile char pad[4096];
+        pad[0] = static_cast<char>(n);
+        return n < 0 ? 0 : go(n + 1) + pad[0];
+      }
+    };
+    return Recursion::go(1) == 0 ? 2 : 3;
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+}
+
+// ---- Faults.
+
+sigjmp_buf g_jump;
+volatile greg_t g_trapno, g_err;
+volatile uintptr_t g_cr2;
+void jump_out(int signum, siginfo_t* info, void* context) {
+  g_info = *info;
+  g_signal = signum;
+  auto* uc = static_cast<ucontext_t*>(context);
+  g_trapno = uc->uc_mcontext.gregs[REG_TRAPNO];
+  g_err = uc->uc_mcontext.gregs[REG_ERR];
+  g_cr2 = uc->uc_mcontext.gregs[REG_CR2];
+  siglongjmp(g_jump, 1);
+}
+
+TEST_F(Signal, UnmappedIsMaperr) {
+  handle_info(SIGSEGV, jump_out);
+  auto* page = static_cast<volatile char*>(
+      mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  munmap(const_cast<char*>(page), 4096);
+  if (sigsetjmp(g_jump, 1) == 0) {
+    page[123] = 1;
+    FAIL() << "the write went through";
+  }
+  EXPECT_EQ(g_info.si_signo, SIGSEGV);
+  EXPECT_EQ(g_info.si_code, SEGV_MAPERR);
+  EXPECT_EQ(g_info.si_addr, page + 123);
+  EXPECT_EQ(g_trapno, 14);
+  EXPECT_EQ(g_err & 7, 6);  // user, write, not present
+  EXPECT_EQ(g_cr2, reinterpret_cast<uintptr_t>(page + 123));
+}
+
+TEST_F(Signal, ProtectedIsAccerr) {
+  handle_info(SIGSEGV, jump_out);
+  auto* page = static_cast<volatile char*>(
+      mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (sigsetjmp(g_jump, 1) == 0) {
+    page[5] = 1;
+    FAIL() << "the write went through";
+  }
+  EXPECT_EQ(g_info.si_code, SEGV_ACCERR);
+  EXPECT_EQ(g_info.si_addr, page + 5);
+  munmap(const_cast<char*>(page), 4096);
+}
+
+TEST_F(Signal, JumpIntoDataIsAccerr) {
+  handle_info(SIGSEGV, jump_out);
+  auto* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memset(page, 0xc3, 4096);
+  if (sigsetjmp(g_jump, 1) == 0) {
+    reinterpret_cast<void (*)()>(page)();
+    FAIL() << "data was executed";
+  }
+  EXPECT_EQ(g_info.si_code, SEGV_ACCERR);
+  EXPECT_EQ(g_info.si_addr, page);
+  munmap(page, 4096);
+}
+
+TEST_F(Signal, NonCanonicalIsAKernelFault) {
+  handle_info(SIGSEGV, jump_out);
+  if (sigsetjmp(g_jump, 1) == 0) {
+    volatile uintptr_t address = 0x8000'0000'0000'0000;
+    *reinterpret_cast<volatile char*>(address) = 1;
+    FAIL() << "the write went through";
+  }
+  EXPECT_EQ(g_info.si_code, SI_KERNEL);
+  EXPECT_EQ(g_trapno, 13);
+}
+
+TEST_F(Signal, BeyondTheEndOfAFileIsSigbus) {
+  handle_info(SIGBUS, jump_out);
+  for (const char* base : {".", "/tmp"}) {
+    test::TempDir dir(base);
+    test::write_file(dir / "f", "abc");
+    test::Fd fd(open((dir / "f").c_str(), O_RDWR));
+    auto* page = static_cast<volatile char*>(
+        mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    ASSERT_NE(page, MAP_FAILED);
+    EXPECT_EQ(page[0], 'a');
+    g_signal = 0;
+    if (sigsetjmp(g_jump, 1) == 0) {
+      (void)page[4096];
+      FAIL() << "a page beyond the end was readable";
+    }
+    EXPECT_EQ(g_signal, SIGBUS);
+    EXPECT_EQ(g_info.si_code, BUS_ADRERR);
+    EXPECT_EQ(g_info.si_addr, page + 4096);
+    munmap(const_cast<char*>(page), 8192);
+  }
+}
+
+TEST_F(Signal, DivisionByZero) {
+  handle_info(SIGFPE, jump_out);
+  if (sigsetjmp(g_jump, 1) == 0) {
+    asm volatile("xorl %%ecx, %%ecx; movl $1, %%eax; cltd; idivl %%ecx" ::: "eax", "ecx", "edx");
+    FAIL() << "divided";
+  }
+  EXPECT_EQ(g_info.si_code, FPE_INTDIV);
+  EXPECT_EQ(g_trapno, 0);
+}
+
+TEST_F(Signal, IllegalInstruction) {
+  handle_info(SIGILL, jump_out);
+  if (sigsetjmp(g_jump, 1) == 0) {
+    asm volatile("ud2");
+    FAIL() << "ud2 went through";
+  }
+  EXPECT_EQ(g_info.si_code, ILL_ILLOPN);
+  EXPECT_EQ(g_trapno, 6);
+}
+
+TEST_F(Signal, Breakpoint) {
+  handle_info(SIGTRAP, note_info);
+  asm volatile("int3");
+  EXPECT_EQ(g_count, 1);
+  EXPECT_EQ(g_info.si_code, SI_KERNEL);
+}
+
+TEST_F(Signal, SingleStepTrap) {
+  handle_info(SIGTRAP, [](int, siginfo_t* info, void* context) {
+    g_count = g_count + 1;
+    g_info = *info;
+    static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+  });
+  asm volatile(
+      "pushfq; orq $0x100, (%%rsp); popfq; nop; nop" ::: "memory", "cc");
+  EXPECT_EQ(g_count, 1);
+  EXPECT_EQ(g_info.si_code, TRAP_TRACE);
+}
+
+TEST_F(Signal, FaultWhileBlockedKills) {
+  int status = run_child([] {
+    handle(SIGSEGV, count);
+    sigset_t set = set_of({SIGSEGV});
+    sigprocmask(SIG_BLOCK, &set, nullptr);
+    *test::bad_pointer<volatile int>() = 1;
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+}
+
+TEST_F(Signal, IgnoredFaultKills) {
+  int status = run_child([] {
+    signal(SIGSEGV, SIG_IGN);
+    *test::bad_pointer<volatile int>() = 1;
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+}
+
+TEST_F(Signal, HandlerCanRepairAndResume) {
+  static char* page;
+  page = static_cast<char*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  handle_info(SIGSEGV, [](int, siginfo_t*, void*) {
+    g_count = g_count + 1;
+    mprotect(page, 4096, PROT_READ | PROT_WRITE);
+  });
+  *static_cast<volatile char*>(page) = 42;
+  EXPECT_EQ(page[0], 42);
+  EXPECT_EQ(g_count, 1);
+  munmap(page, 4096);
+}
+
+TEST_F(Signal, HandlerCanChangeRegisters) {
+  handle_info(SIGUSR1, [](int, siginfo_t*, void* context) {
+    static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RBX] = 0x1234;
+  });
+  uint64_t rbx = 0;
+  const int pid = getpid(), signum = SIGUSR1;
+  asm volatile(
+      "xorl %%ebx, %%ebx\n"
+      "movl $62, %%eax\n"  // kill
+      "syscall\n"
+      "movq %%rbx, %0\n"
+      : "=r"(rbx)
+      : "D"(pid), "S"(signum)
+      : "rax", "rbx", "rcx", "r11", "memory");
+  EXPECT_EQ(rbx, 0x1234u);
+}
+
+TEST_F(Signal, FloatingPointStateIsRestored) {
+  handle(SIGUSR1, [](int) {
+    volatile double x = 1.5;
+    for (int i = 0; i < 10; i++) x = x * 1.1;
+    asm volatile("pxor %%xmm0, %%xmm0; pxor %%xmm9, %%xmm9" ::: "xmm0", "xmm9");
+    g_count = static_cast<int>(x);
+  });
+  uint64_t in[2] = {0x1111222233334444, 0x5555666677778888}, out[2] = {};
+  const int pid = getpid(), signum = SIGUSR1;
+  asm volatile(
+      "movdqu %[in], %%xmm9\n"
+      "movl $62, %%eax\n"
+      "syscall\n"
+      "movdqu %%xmm9, %[out]\n"
+      : [out] "=m"(out)
+      : "D"(pid), "S"(signum), [in] "m"(in)
+      : "rax", "rcx", "r11", "memory", "xmm9");
+  EXPECT_EQ(out[0], in[0]);
+  EXPECT_EQ(out[1], in[1]);
+}
+
+TEST_F(Signal, RunningCodeIsInterrupted) {
+  handle(SIGALRM, count);
+  itimerval value{};
+  value.it_value.tv_usec = 20'000;
+  ASSERT_OK(setitimer(ITIMER_REAL, &value, nullptr));
+  const int64_t start = test::now_ns();
+  while (g_count == 0 && test::now_ns() - start < 5'000 * test::kMs) {
+    for (int i = 0; i < 1000; i++) asm volatile("pause");
+  }
+  EXPECT_EQ(g_count, 1);
+  EXPECT_GE(test::now_ns() - start, 20 * test::kMs - test::kMs);
+}
+
+TEST_F(Signal, PureLoopIsKilled) {
+  pid_t pid = spawn([] {
+    for (;;) asm volatile("pause");
+    return 0;
+  });
+  test::sleep_ms(20);
+  kill(pid, SIGTERM);
+  int status = wait_for(pid);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST_F(Signal, ThousandsAtRandomPoints) {
+  // The sum must come out right however often the loop is interrupted.
+  handle(SIGUSR1, count);
+  pid_t target = getpid();
+  pid_t pid = spawn([=] {
+    for (int i = 0; i < 2000; i++) kill(target, SIGUSR1);
+    return 0;
+  });
+  uint64_t sum = 0;
+  int status = 0;
+  uint64_t i = 0;
+  while (waitpid(pid, &status, WNOHANG) == 0) {
+    for (int k = 0; k < 1000; k++) sum += ++i;
+  }
+  EXPECT_EQ(sum, i * (i + 1) / 2);
+  EXPECT_GT(g_count, 0);
+}
+
+TEST_F(Signal, ToAThread) {
+  static std::atomic<pid_t> handled_by;
+  handled_by = 0;
+  handle(SIGUSR1, [](int) { handled_by = static_cast<pid_t>(syscall(SYS_gettid)); });
+  std::atomic<pid_t> tid{0};
+  std::atomic<bool> stop{false};
+  std::thread thread([&] {
+    tid = static_cast<pid_t>(syscall(SYS_gettid));
+    while (!stop) test::sleep_ms(1);
+  });
+  while (tid == 0) test::sleep_ms(1);
+  ASSERT_OK(syscall(SYS_tgkill, getpid(), tid.load(), SIGUSR1));
+  EXPECT_TRUE(test::eventually([&] { return handled_by == tid; }));
+  stop = true;
+  thread.join();
+}
+
+TEST_F(Signal, ToAProcessPicksAThreadThatDoesNotBlockIt) {
+  static std::atomic<pid_t> handled_by;
+  handled_by = 0;
+  handle(SIGUSR1, [](int) { handled_by = static_cast<pid_t>(syscall(SYS_gettid)); });
+  std::atomic<pid_t> tid{0};
+  std::atomic<bool> stop{false};
+  std::thread thread([&] {
+    tid = static_cast<pid_t>(syscall(SYS_gettid));
+    while (!stop) test::sleep_ms(1);
+  });
+  while (tid == 0) test::sleep_ms(1);
+  sigset_t set = set_of({SIGUSR1});
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ASSERT_OK(kill(getpid(), SIGUSR1));
+  EXPECT_TRUE(test::eventually([&] { return handled_by == tid; }));
+  stop = true;
+  thread.join();
+}
+
+TEST_F(Signal, FatalSignalEndsAllThreads) {
+  int status = run_child([] {
+    for (int i = 0; i < 5; i++) std::thread([] { for (;;) pause(); }).detach();
+    test::sleep_ms(10);
+    raise(SIGTERM);
+    return 0;
+  });
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST_F(Signal, ToAProcessGroup) {
+  EXPECT_CHILD_OK([] {
+    CHILD_CHECK(setpgid(0, 0) == 0);
+    pid_t a = spawn([] { for (;;) pause(); return 0; });
+    pid_t b = spawn([] { for (;;) pause(); return 0; });
+    signal(SIGUSR1, SIG_IGN);
+    CHILD_CHECK(kill(0, SIGUSR1) == 0);
+    CHILD_CHECK(WTERMSIG(wait_for(a)) == SIGUSR1);
+    CHILD_CHECK(WTERMSIG(wait_for(b)) == SIGUSR1);
+    return 0;
+  });
+}
+
+TEST_F(Signal, SysRestartSyscallAloneIsEintr) {
+  EXPECT_ERRNO(syscall(SYS_restart_syscall), EINTR);
+}
+
+TEST_F(Signal, StopSignalsStop) {
+  pid_t pid = spawn([] { for (;;) pause(); return 0; });
+  // A group of its own, whose parent is in the same session: not orphaned, so SIGTSTP stops it.
+  ASSERT_OK(setpgid(pid, pid));
+  int status;
+  for (int s : {SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU}) {
+    kill(pid, s);
+    ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
+    EXPECT_EQ(WSTOPSIG(status), s);
+    kill(pid, SIGCONT);
+  }
+  kill(pid, SIGKILL);
+  wait_for(pid);
+}
+
+TEST_F(Signal, ContinueHandlerRunsAfterACont) {
+  pid_t pid = spawn([] {
+    handle(SIGCONT, [](int) { _exit(8); });
+    raise(SIGSTOP);
+    test::sleep_ms(1000);
+    return 1;
+  });
+  int status;
+  ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  kill(pid, SIGCONT);
+  status = wait_for(pid);
+  EXPECT_EQ(WEXITSTATUS(status), 8);
+}
+
+TEST_F(Signal, StoppedProcessKeepsSignalsPending) {
+  pid_t pid = spawn([] {
+    handle(SIGUSR1, [](int) { _exit(9); });
+    raise(SIGSTOP);
+    test::sleep_ms(2000);
+    return 1;
+  });
+  int status;
+  ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
+  kill(pid, SIGUSR1);
+  test::sleep_ms(20);
+  EXPECT_EQ(waitpid(pid, &status, WNOHANG), 0);
+  kill(pid, SIGCONT);
+  EXPECT_EQ(WEXITSTATUS(wait_for(pid)), 9);
+}
+
+TEST_F(Signal, SigreturnGarbageKillsOnlyItself) {
+  int status = run_child([] {
+    syscall(SYS_rt_sigreturn);  // whatever the stack holds is no frame
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+}  // namespace
