@@ -1,0 +1,90 @@
+// Memory calls that need the sentry: mappings of files and of shared memory. Private anonymous memory
+// never comes here: the stub serves it itself.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "gen/syscalls.h"
+#include "platform/platform.h"
+#include "sentry/task/kernel.h"
+#include "sentry/vfs/fd_table.h"
+
+namespace uks {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPassedFlags = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_NORESERVE | MAP_STACK | MAP_POPULATE | MAP_32BIT;
+
+// One memfd for each shared anonymous object: its pages belong to those who map it, nobody else.
+Result<UniqueFd> make_shared_object(uint64_t length) {
+  UniqueFd fd(memfd_create("uks-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return HostErr();
+  if (ftruncate(fd.get(), static_cast<off_t>(length)) != 0) return HostErr();
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return HostErr();
+  return fd;
+}
+
+}  // namespace
+
+Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t prot, uint64_t flags, int fd,
+                         uint64_t offset) {
+  if (offset % kPage) return Err(EINVAL);
+  if (length == 0) return Err(EINVAL);
+  if (length > 0x7ffffffff000) return Err(ENOMEM);
+  const uint64_t type = flags & MAP_TYPE;
+  if (type != MAP_SHARED && type != MAP_PRIVATE && type != MAP_SHARED_VALIDATE) return Err(EINVAL);
+  if (type == MAP_SHARED_VALIDATE && (flags & ~(kPassedFlags | MAP_TYPE | MAP_ANONYMOUS | MAP_LOCKED | MAP_NONBLOCK))) {
+    return Err(EOPNOTSUPP);
+  }
+  const bool shared = type != MAP_PRIVATE;
+  const uint64_t base = task.mm->layout().base;
+  if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) && addr.value < base + UKS_STUB_REGION && addr.value + length > base) {
+    return Err(ENOMEM);
+  }
+  uks_order order{};
+  order.op = UKS_ORDER_MMAP;
+  order.addr = addr.value;
+  order.length = length;
+  order.prot = static_cast<uint32_t>(prot);
+  order.flags = static_cast<uint32_t>(flags & kPassedFlags) | (shared ? MAP_SHARED : MAP_PRIVATE);
+  if (flags & MAP_ANONYMOUS) {
+    task.donation = TRY(make_shared_object((length + kPage - 1) & ~(kPage - 1)));
+    order.offset = 0;
+  } else {
+    const Ref<File> file = TRY(task.fds().get_io(fd));
+    if (!file->readable()) return Err(EACCES);
+    if (shared && (prot & PROT_WRITE) && !file->writable()) return Err(EACCES);
+    if (offset + length < offset) return Err(EOVERFLOW);
+    const MappableFd mappable = TRY(file->mappable_fd(task, static_cast<int>(prot), shared));
+    task.donation.reset(fcntl(mappable.fd, F_DUPFD_CLOEXEC, 10));
+    if (!task.donation) return HostErr();
+    order.offset = mappable.host_offset + offset;
+  }
+  if (shared) task.mm->has_shared_memory = true;
+  if (!task.thread || !task.thread->add_order(order)) return Err(EFAULT);
+  task.mmap_reply = true;
+  return 0;
+}
+
+Result<int64_t> sys_msync(Task&, UserAddr addr, uint64_t length, int flags) {
+  // Shared file pages are the host's page cache: coherent at once; writing back early changes nothing
+  // that a guest could see.
+  if (addr.value % kPage || (flags & ~(MS_ASYNC | MS_INVALIDATE | MS_SYNC))) return Err(EINVAL);
+  if ((flags & MS_ASYNC) && (flags & MS_SYNC)) return Err(EINVAL);
+  if (addr.value + length < addr.value) return Err(ENOMEM);
+  return 0;
+}
+
+// Locking is virtual: nothing of a guest is swapped differently for it.
+Result<int64_t> sys_mlock(Task&, UserAddr, uint64_t) { return 0; }
+Result<int64_t> sys_mlock2(Task&, UserAddr, uint64_t, int flags) {
+  if (flags & ~MLOCK_ONFAULT) return Err(EINVAL);
+  return 0;
+}
+Result<int64_t> sys_munlock(Task&, UserAddr, uint64_t) { return 0; }
+Result<int64_t> sys_mlockall(Task&, int flags) {
+  if (flags == 0 || (flags & ~(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT)) || flags == MCL_ONFAULT) return Err(EINVAL);
+  return 0;
+}
+Result<int64_t> sys_munlockall(Task&) { return 0; }
+
+}  // namespace uks
