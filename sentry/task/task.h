@@ -135,6 +135,9 @@ class Task : public RefCounted {
   UserAddr robust_list;
   int parent_death_signal = 0;
   int nice = 0;
+  int sched_policy = 0;                // SCHED_OTHER, SCHED_BATCH, SCHED_IDLE; shown, not obeyed
+  int io_priority = 0;                 // as ioprio_set(2) encodes it
+  std::vector<uint64_t> affinity;      // words of the CPU mask; empty: all
   int timer_slack_ns = 50'000;
   bool dead = false;             // exited; kept only by references
   uint64_t start_time_ns = 0;    // CLOCK_BOOTTIME when created
