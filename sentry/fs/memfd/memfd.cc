@@ -1,0 +1,202 @@
+// memfd_create(2).
+#include "sentry/fs/memfd/memfd.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "sentry/task/kernel_lock.h"
+#include "sentry/task/task.h"
+#include "sentry/vfs/anon.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+namespace uks {
+namespace {
+
+constexpr size_t kChunk = 1 << 16;
+class MemfdFs final : public FileSystem {
+ public:
+  const char* type() const override { return "tmpfs"; }
+  Result<struct statfs> statfs() override {
+    struct statfs s {};
+    s.f_type = 0x01021994;  // TMPFS_MAGIC
+    s.f_bsize = 4096;
+    s.f_namelen = 255;
+    return s;
+  }
+};
+
+FileSystem& memfd_fs() {
+  static FileSystem* const fs = new MemfdFs;
+  return *fs;
+}
+
+constexpr size_t kMaxName = 249;  // MFD_NAME_MAX_LEN
+
+}  // namespace
+
+MemfdInode::MemfdInode(UniqueFd fd, std::string name, const Attr& attr)
+    : Inode(memfd_fs()), fd_(std::move(fd)), name_(std::move(name)), attr_(attr) {}
+
+Result<Attr> MemfdInode::getattr() {
+  struct stat st {};
+  if (fstat(fd_.get(), &st) < 0) return HostErr();
+  Attr attr = attr_;
+  attr.dev = fs().dev();
+  attr.nlink = 0;
+  attr.size = static_cast<uint64_t>(st.st_size);
+  attr.blocks = static_cast<uint64_t>(st.st_blocks);
+  attr.atime = st.st_atim;
+  attr.mtime = st.st_mtim;
+  attr.ctime = st.st_ctim;
+  return attr;
+}
+
+Result<void> MemfdInode::setattr(const SetAttr& c) {
+  if (c.size && ftruncate(fd_.get(), static_cast<off_t>(*c.size)) < 0) return HostErr();
+  // F_SEAL_EXEC is about the host's mode bits: the host decides.
+  if (c.mode && fchmod(fd_.get(), *c.mode & 0777) < 0) return HostErr();
+  if (c.mode) attr_.mode = (attr_.mode & S_IFMT) | (*c.mode & 07777);
+  if (c.uid) attr_.uid = *c.uid;
+  if (c.gid) attr_.gid = *c.gid;
+  if (c.atime || c.mtime) {
+    const timespec omit{.tv_sec = 0, .tv_nsec = UTIME_OMIT};
+    const timespec times[2] = {c.atime.value_or(omit), c.mtime.value_or(omit)};
+    if (futimens(fd_.get(), times) < 0) return HostErr();
+  }
+  return {};
+}
+
+Result<Ref<File>> MemfdInode::open(Task&, const Path& path, int flags) {
+  return make_ref<MemfdFile>(path, flags, Ref<MemfdInode>(this));
+}
+
+Result<size_t> MemfdInode::read_at(int64_t pos, std::span<char> buffer) {
+  const ssize_t n = ::pread(fd_.get(), buffer.data(), buffer.size(), pos);
+  if (n < 0) return HostErr();
+  return static_cast<size_t>(n);
+}
+
+Result<size_t> MemfdInode::write_at(int64_t pos, std::span<const char> buffer) {
+  const ssize_t n = ::pwrite(fd_.get(), buffer.data(), buffer.size(), pos);
+  if (n < 0) return HostErr();
+  return static_cast<size_t>(n);
+}
+
+MemfdFile::~MemfdFile() = default;
+
+Result<size_t> MemfdFile::write(Task& task, IoSource& source) {
+  if (flags() & O_APPEND) pos = static_cast<int64_t>(TRY(inode_->getattr()).size);
+  return File::write(task, source);
+}
+
+Result<size_t> MemfdFile::pread(Task&, IoSink& sink, int64_t at) {
+  const Ref<MemfdInode> inode = inode_;
+  size_t done = 0;
+  while (sink.remaining() > 0) {
+    const auto room = sink.prepare(kChunk);
+    Result<size_t> n = size_t{0};
+    {
+      Unlocked unlocked;
+      n = inode->read_at(at + static_cast<int64_t>(done), room);
+    }
+    if (!n && done == 0) return n;
+    if (!n || *n == 0) break;
+    TRY(sink.commit(*n));
+    done += *n;
+  }
+  return done;
+}
+
+Result<size_t> MemfdFile::pwrite(Task&, IoSource& source, int64_t at) {
+  const Ref<MemfdInode> inode = inode_;
+  size_t done = 0;
+  while (source.remaining() > 0) {
+    auto bytes = source.peek(kChunk);
+    Result<size_t> n = size_t{0};
+    if (bytes) {
+      Unlocked unlocked;
+      n = inode->write_at(at + static_cast<int64_t>(done), *bytes);
+    } else {
+      n = Err(bytes.error());
+    }
+    if (!n && done == 0) return n;
+    if (!n || *n == 0) break;
+    source.advance(*n);
+    done += *n;
+  }
+  return done;
+}
+
+Result<int64_t> MemfdFile::seek(Task&, int64_t offset, int whence) {
+  int64_t base = 0;
+  switch (whence) {
+    case SEEK_SET: break;
+    case SEEK_CUR: base = pos; break;
+    case SEEK_END: base = static_cast<int64_t>(TRY(inode_->getattr()).size); break;
+    case SEEK_DATA:
+    case SEEK_HOLE: {
+      // The host description's own position is used by nothing else.
+      const off_t at = lseek(inode_->fd(), offset, whence);
+      if (at < 0) return HostErr();
+      pos = at;
+      return at;
+    }
+    default: return Err(EINVAL);
+  }
+  int64_t target = 0;
+  if (__builtin_add_overflow(base, offset, &target) || target < 0) return Err(EINVAL);
+  pos = target;
+  return target;
+}
+
+Result<MappableFd> MemfdFile::mappable_fd(Task&, int prot, bool shared) {
+  if (!readable() || (shared && (prot & PROT_WRITE) && !writable())) return Err(EACCES);
+  return MappableFd{.fd = inode_->fd(), .host_offset = 0, .shared_key = true};
+}
+
+Result<void> MemfdFile::truncate(Task&, int64_t size) {
+  if (size < 0) return Err(EINVAL);
+  SetAttr change;
+  change.size = static_cast<uint64_t>(size);
+  return inode_->setattr(change);
+}
+
+Result<void> MemfdFile::allocate(Task&, int mode, int64_t offset, int64_t length) {
+  const Ref<MemfdInode> inode = inode_;
+  Unlocked unlocked;
+  if (fallocate(inode->fd(), mode, offset, length) < 0) return HostErr();
+  return {};
+}
+
+Result<Ref<File>> MemfdFile::reopen(Task&, int flags) { return make_ref<MemfdFile>(Path{}, flags, inode_); }
+
+Result<Ref<File>> make_memfd(Task& task, const std::string& name, unsigned flags) {
+  constexpr unsigned kKnown = MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL | MFD_EXEC;
+  if ((flags & ~kKnown) || ((flags & MFD_EXEC) && (flags & MFD_NOEXEC_SEAL))) return Err(EINVAL);
+  if (name.size() > kMaxName) return Err(EINVAL);
+  // MFD_EXEC is the default, and older hosts do not know it.
+  UniqueFd fd(::memfd_create(name.c_str(), (flags & ~MFD_EXEC) | MFD_CLOEXEC));
+  if (!fd) return Err(errno == EMFILE ? ENFILE : errno);
+  Attr attr = TRY(make_anon_inode(task, S_IFREG | (flags & MFD_NOEXEC_SEAL ? 0666u : 0777u))->getattr());
+  auto inode = make_ref<MemfdInode>(std::move(fd), name, attr);
+  return make_ref<MemfdFile>(Path{}, O_RDWR | O_LARGEFILE, std::move(inode));
+}
+
+Result<int64_t> memfd_fcntl(File& file, int command, uint64_t arg) {
+  if (file.kind() != FileKind::kMemfd) return Err(EINVAL);
+  if (command == F_ADD_SEALS && !file.writable()) return Err(EPERM);
+  if (command != F_ADD_SEALS && command != F_GET_SEALS) return Err(EINVAL);
+  const int r = fcntl(static_cast<MemfdFile&>(file).memfd().fd(), command, static_cast<int>(arg));
+  if (r < 0) return HostErr();
+  return r;
+}
+
+}  // namespace uks
