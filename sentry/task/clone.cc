@@ -138,6 +138,9 @@ Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   if (!same_memory || (request.flags & CLONE_VFORK)) child->alt_stack = parent.alt_stack;
   child->comm = parent.comm;
   child->nice = parent.nice;
+  child->sched_policy = parent.sched_policy;
+  child->io_priority = parent.io_priority;
+  child->affinity = parent.affinity;
   child->timer_slack_ns = parent.timer_slack_ns;
   if (request.flags & CLONE_CHILD_CLEARTID) child->clear_child_tid = request.child_tid;
   child->mm = Ref<AddressSpace>(&thread->mm());

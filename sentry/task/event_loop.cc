@@ -75,10 +75,11 @@ void EventLoop::run() {
       if (errno == EINTR) continue;
       return;
     }
-    MutexLock lock(kernel_lock);
+    kernel_lock.lock();
+    bool stopped = false;
     for (int i = 0; i < n; i++) {
       const auto& event = events[static_cast<size_t>(i)];
-      if (event.data.u64 == kStopId) return;
+      if (event.data.u64 == kStopId) stopped = true;
       if (event.data.u64 == kTimerId) {
         uint64_t count = 0;
         // Nothing to read: it was set anew in the meantime; the queue looks at its own times anyway.
@@ -89,7 +90,8 @@ void EventLoop::run() {
       auto it = watchers_.find(event.data.u64);
       if (it != watchers_.end()) it->second->on_host_events(event.events);
     }
-    kernel_.run_pending();
+    kernel_.unlock_and_flush();
+    if (stopped) return;
   }
 }
 

@@ -35,7 +35,7 @@ class EventLoop {
   void remove(int host_fd);
 
   // The event thread's life: until stop(). Takes the kernel lock for the callbacks of each round, and calls
-  // kernel.run_pending() after them.
+  // kernel.unlock_and_flush() after them.
   void run();
   // From any thread.
   void stop();

@@ -25,15 +25,6 @@ bool ignores_or_blocks(Task& task, int sig) {
   return (task.blocked_signals & signal_bit(sig)) || (*task.group().actions)[sig].handler == 1;
 }
 
-// No member has a parent in another process group of its session: nobody would continue it.
-bool is_orphaned(Kernel& kernel, ThreadGroup& of) {
-  for (const auto& [pid, group] : kernel.groups()) {
-    if (group->pgid != of.pgid || group->zombie || !group->parent) continue;
-    if (group->parent->pgid != of.pgid && group->parent->session == of.session) return false;
-  }
-  return true;
-}
-
 // Host calls that may wait for output to drain run without the kernel lock.
 int host_ioctl(int fd, uint32_t request, void* arg, bool may_wait) {
   if (!may_wait) return ::ioctl(fd, request, arg);
@@ -76,7 +67,7 @@ Result<void> Terminal::check_background(Task& task, int sig) {
     return {};
   }
   Kernel& kernel = task.kernel();
-  if (is_orphaned(kernel, group)) return Err(EIO);
+  if (kernel.is_orphaned_pgrp(group)) return Err(EIO);
   SignalInfo info;
   info.signo = sig;
   info.code = SI_KERNEL;
