@@ -1,10 +1,16 @@
 // Resource limits and usage.
 #include <sys/resource.h>
 
+#include <cstdlib>
+#include <string>
+
 #include "gen/syscalls.h"
+#include "platform/platform.h"
 #include "sentry/task/kernel.h"
+#include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
 #include "sentry/time/clock.h"
+#include "sentry/time/group_timers.h"
 
 namespace uks {
 namespace {
@@ -22,7 +28,26 @@ Result<rlimit64> change(Task& task, ThreadGroup& group, uint32_t resource, const
   if (resource == RLIMIT_NOFILE && wanted->rlim_max > kMaxOpenFiles) return Err(EPERM);
   if (wanted->rlim_max > limit.rlim_max && !task.creds().has_cap(kCapSysResource)) return Err(EPERM);
   limit = *wanted;
+  // A limit of 0 seconds means 1 (do_prlimit()).
+  if (resource == RLIMIT_CPU) {
+    if (limit.rlim_cur == 0) limit.rlim_cur = 1;
+    GroupTimers::of(group).watch_cpu_limit();
+  }
   return old;
+}
+
+// The largest resident set, in KiB, as the host counts it for the stub process. 0: the host does not tell.
+int64_t max_rss_kib(Task& task) {
+  const Ref<AddressSpace> mm = task.mm;
+  if (!mm) return 0;
+  Result<std::string> status = Err(ESRCH);
+  {
+    Unlocked unlocked;  // the keeper is asked
+    status = read_host_proc(*mm, "status");
+  }
+  if (!status) return 0;
+  const size_t at = status->find("VmHWM:");
+  return at == std::string::npos ? 0 : strtol(status->c_str() + at + 6, nullptr, 10);
 }
 
 timeval to_timeval(uint64_t ns) {
@@ -66,6 +91,7 @@ Result<int64_t> sys_getrusage(Task& task, int who, UserOut usage) {
       const CpuTimes t = task.kernel().cpu_times(task.group());
       u.ru_utime = to_timeval(t.user_ns);
       u.ru_stime = to_timeval(t.system_ns);
+      u.ru_maxrss = max_rss_kib(task);
       break;
     }
     case RUSAGE_CHILDREN:

@@ -5,6 +5,7 @@
 #include "platform/trap/trap_platform.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel.h"
+#include "sentry/time/group_timers.h"
 #include "sentry/vfs/fd_table.h"
 #include "sentry/vfs/fs_context.h"
 
@@ -91,6 +92,7 @@ Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request) {
   group->exit_signal = request.exit_signal;
   group->dumpable = from.dumpable;
   group->limits = from.limits;
+  if (group->limits[RLIMIT_CPU].rlim_cur != RLIM64_INFINITY) GroupTimers::of(*group).watch_cpu_limit();
   group->executable = from.executable;
   group->executable_path = from.executable_path;
   group->command_line = from.command_line;

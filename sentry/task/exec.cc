@@ -16,6 +16,7 @@
 #include "sentry/task/clone.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel.h"
+#include "sentry/time/group_timers.h"
 #include "sentry/vfs/fd_table.h"
 #include "sentry/vfs/fs_context.h"
 #include "sentry/vfs/ops.h"
@@ -373,6 +374,7 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
   const Ref<AddressSpace> old_mm = task.mm;
   const Ref<GuestThread> old_thread = task.thread;
   if (old_mm) kernel.settle_cpu_times(group);
+  if (group.timers) GroupTimers::of(group).remove_posix_timers();
   reset_for_exec(task, kernel, program, envp);
   StackContents contents;
   contents.argv = program.argv;

@@ -132,7 +132,38 @@ void PosixTimer::on_expire() {
   }
 }
 
-GroupTimers::GroupTimers(ThreadGroup& group) : group_(group) {
+CpuLimitTimer::CpuLimitTimer(ThreadGroup& group) : Timer(group.kernel.timers), group_(group) {}
+
+void CpuLimitTimer::watch() {
+  disarm();
+  const rlimit64& limit = group_.limits[RLIMIT_CPU];
+  const uint64_t seconds = std::min(limit.rlim_cur, limit.rlim_max);
+  if (seconds > INT64_MAX / kNsPerSecond - 1) return;
+  const int64_t left = static_cast<int64_t>(seconds) * kNsPerSecond - static_cast<int64_t>(group_cpu_ns(group_));
+  const int64_t threads = std::max<int64_t>(1, static_cast<int64_t>(group_.threads.size()));
+  arm(deadline_from_relative_ns(std::max(kCpuSample, left / threads)));
+}
+
+// check_process_timers() in kernel/time/posix-cpu-timers.c.
+void CpuLimitTimer::on_expire() {
+  rlimit64& limit = group_.limits[RLIMIT_CPU];
+  const uint64_t used = group_cpu_ns(group_) / static_cast<uint64_t>(kNsPerSecond);
+  SignalInfo info;
+  info.code = SI_KERNEL;
+  if (used >= limit.rlim_max) {
+    info.signo = SIGKILL;
+    group_.kernel.send_signal(group_, info);  // may be the end of this timer
+    return;
+  }
+  const bool over = used >= limit.rlim_cur;
+  if (over) limit.rlim_cur++;
+  watch();
+  if (!over) return;
+  info.signo = SIGXCPU;
+  group_.kernel.send_signal(group_, info);
+}
+
+GroupTimers::GroupTimers(ThreadGroup& group) : group_(group), cpu_limit_(group) {
   for (int which = 0; which < 3; which++) {
     interval_[static_cast<size_t>(which)] = std::make_unique<IntervalTimer>(group, which);
   }

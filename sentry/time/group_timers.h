@@ -63,6 +63,18 @@ class PosixTimer final : public Timer {
   int64_t missed_ = 0;   // since then
 };
 
+// RLIMIT_CPU: SIGXCPU at the soft limit and every second after it, SIGKILL at the hard one.
+class CpuLimitTimer final : public Timer {
+ public:
+  explicit CpuLimitTimer(ThreadGroup& group);
+  void on_expire() override;
+  // Looks at the limits anew.
+  void watch();
+
+ private:
+  ThreadGroup& group_;
+};
+
 class GroupTimers final : public RefCounted {
  public:
   static constexpr size_t kMaxPosixTimers = 4096;
@@ -71,6 +83,8 @@ class GroupTimers final : public RefCounted {
   static GroupTimers& of(ThreadGroup& group);
 
   IntervalTimer& interval_timer(int which) { return *interval_[static_cast<size_t>(which)]; }
+  // To be called when RLIMIT_CPU is set or inherited.
+  void watch_cpu_limit() { cpu_limit_.watch(); }
   // EAGAIN above kMaxPosixTimers. Returns the id.
   Result<int> create(clockid_t clock, std::optional<PosixTimer::Event> event);
   // EINVAL.
@@ -83,6 +97,7 @@ class GroupTimers final : public RefCounted {
   ThreadGroup& group_;
   std::array<std::unique_ptr<IntervalTimer>, 3> interval_;
   std::map<int, std::unique_ptr<PosixTimer>> posix_;
+  CpuLimitTimer cpu_limit_;
   int next_id_ = 0;
 };
 
