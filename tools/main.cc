@@ -17,9 +17,11 @@
 namespace uks {
 namespace {
 
-// The roles rely on the descriptors of fds.h: somebody who calls them by hand gets a line, not a crash.
+// The roles rely on the descriptors of fds.h: somebody who calls them by hand gets a line, not a
+// crash.
 bool has_role_descriptors() {
-  return ::fcntl(keeper::kConfigFd, F_GET_SEALS) > 0 && ::fcntl(keeper::kFirstGoferFd, F_GETFD) >= 0;
+  return ::fcntl(keeper::kConfigFd, F_GET_SEALS) > 0 &&
+         ::fcntl(keeper::kFirstGoferFd, F_GETFD) >= 0;
 }
 
 int gofer_role() {

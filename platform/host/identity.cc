@@ -14,7 +14,8 @@ namespace {
 constexpr uid_t kFirstSentryId = 64000;
 constexpr uid_t kSentryIds = 1000;
 
-// Takes CAP_SETPCAP, so it comes before the change of ids; EINVAL marks the end of what the kernel knows.
+// Takes CAP_SETPCAP, so it comes before the change of ids; EINVAL marks the end of what the kernel
+// knows.
 void empty_bounding_set() {
   for (int cap = 0; cap < 64; ++cap) {
     if (::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) break;
@@ -54,8 +55,9 @@ Result<void> drop_to_sentry_identity() {
   empty_bounding_set();
   if (::geteuid() == 0) {
     const Result<void> changed = change_ids(sentry_identity_for(::getpid()));
-    // EINVAL: not mapped in this user namespace. EPERM: without CAP_SETUID or CAP_SETGID, or setgroups
-    // denied in the namespace. "Root" is then some ordinary user, or has no power worth the name.
+    // EINVAL: not mapped in this user namespace. EPERM: without CAP_SETUID or CAP_SETGID, or
+    // setgroups denied in the namespace. "Root" is then some ordinary user, or has no power worth
+    // the name.
     if (!changed && changed.error() != EINVAL && changed.error() != EPERM) return changed;
   }
   TRY(drop_capabilities());

@@ -1,5 +1,5 @@
-// The codec of SandboxConfig. Decoding never throws: nlohmann-json is built without exceptions here, so
-// every type is checked before it is taken.
+// The codec of SandboxConfig. Decoding never throws: nlohmann-json is built without exceptions
+// here, so every type is checked before it is taken.
 #include "sentry/boot/config.h"
 
 #define JSON_NOEXCEPTION 1
@@ -26,12 +26,19 @@ json encode_view(const ViewConfig& view) {
   }
   json files = json::array();
   for (const ViewFile& f : view.files) {
-    files.push_back({{"path", f.path}, {"content", f.content}, {"mode", f.mode}, {"uid", f.uid}, {"gid", f.gid}});
+    files.push_back({{"path", f.path},
+                     {"content", f.content},
+                     {"mode", f.mode},
+                     {"uid", f.uid},
+                     {"gid", f.gid}});
   }
   json texts = json::object();
   for (const auto& [path, text] : view.host_texts) texts[path] = text;
-  return {{"mounts", std::move(mounts)}, {"files", std::move(files)}, {"uid", view.uid},
-          {"gid", view.gid},             {"host_texts", std::move(texts)}};
+  return {{"mounts", std::move(mounts)},
+          {"files", std::move(files)},
+          {"uid", view.uid},
+          {"gid", view.gid},
+          {"host_texts", std::move(texts)}};
 }
 
 // Takes fields out of an object; remembers whether one was missing or of another type.
@@ -113,7 +120,10 @@ bool decode_view(const json& object, ViewConfig& view) {
     ViewMount m;
     uint32_t kind = 0;
     Fields f(item);
-    f.take("target", m.target).take("kind", kind).take("tree", m.tree).take("read_only", m.read_only);
+    f.take("target", m.target)
+        .take("kind", kind)
+        .take("tree", m.tree)
+        .take("read_only", m.read_only);
     f.take("size_limit", m.size_limit).take("mode", m.mode).take("source", m.source);
     if (!f.good() || kind > static_cast<uint32_t>(MountKind::kSys)) return false;
     m.kind = static_cast<MountKind>(kind);
@@ -209,7 +219,8 @@ Result<SandboxConfig> read_config(int fd) {
   std::string bytes(static_cast<size_t>(st.st_size), '\0');
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t n = ::pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    const ssize_t n =
+        ::pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return HostErr();
     if (n == 0) return Err(EINVAL);

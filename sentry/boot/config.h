@@ -23,17 +23,17 @@ struct SandboxConfig {
   // Identity of the first process.
   uint32_t uid = 0, gid = 0;
   std::vector<uint32_t> groups;
-  bool virtual_root = false;   // uid 0 inside for a caller who is not root: chown is virtual
-  bool no_new_privs = true;    // PR_SET_NO_NEW_PRIVS of the first process
-  uint32_t umask = 022;        // the caller's
+  bool virtual_root = false;     // uid 0 inside for a caller who is not root: chown is virtual
+  bool no_new_privs = true;      // PR_SET_NO_NEW_PRIVS of the first process
+  uint32_t umask = 022;          // the caller's
   uint64_t ignored_signals = 0;  // bit n-1: signal n is SIG_IGN for the first process (nohup)
   uint64_t blocked_signals = 0;  // bit n-1: signal n is blocked in the first process
 
   struct Limit {
     uint64_t soft, hard;  // RLIM_INFINITY is ~0
   };
-  static constexpr size_t kLimits = 16;   // RLIMIT_CPU … RLIMIT_RTTIME
-  std::array<Limit, kLimits> rlimits{};   // the caller's; the guest's own, all virtual
+  static constexpr size_t kLimits = 16;  // RLIMIT_CPU … RLIMIT_RTTIME
+  std::array<Limit, kLimits> rlimits{};  // the caller's; the guest's own, all virtual
 
   // Which of descriptors 0, 1 and 2 the caller really had.
   std::array<bool, 3> stdio_open{true, true, true};

@@ -1,13 +1,14 @@
-// Grammar: `uks [GLOBAL] exec [FLAGS] -- CMD…` and `uks exec [FLAGS] NAME [--] CMD…`. Where the flags end
-// is found here, because everything after that point belongs to the command; CLI11 reads the flags.
+// Grammar: `uks [GLOBAL] exec [FLAGS] -- CMD…` and `uks exec [FLAGS] NAME [--] CMD…`. Where the
+// flags end is found here, because everything after that point belongs to the command; CLI11 reads
+// the flags.
 #include "tools/cli/args.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cctype>
 #include <ranges>
 
 namespace uks::cli {
@@ -33,12 +34,15 @@ constexpr const char* kMainHelp =
 constexpr const char* kExecHelp =
     "Usage: uks exec [FLAGS] -- COMMAND [ARG...]\n"
     "\n"
-    "Runs COMMAND in a new sandbox. It sees the host's files read-only; what it writes outside the\n"
-    "current directory vanishes afterwards. Of the home directory it sees a short list (--explain).\n"
+    "Runs COMMAND in a new sandbox. It sees the host's files read-only; what it writes outside "
+    "the\n"
+    "current directory vanishes afterwards. Of the home directory it sees a short list "
+    "(--explain).\n"
     "\n"
     "Files:\n"
     "  --ro PATH          show PATH as it is on the host, read-only\n"
-    "  --rw PATH          show PATH, changes reach the host (`--rw .` where the current directory is\n"
+    "  --rw PATH          show PATH, changes reach the host (`--rw .` where the current directory "
+    "is\n"
     "                     not passed through by itself)\n"
     "  --hide PATH        refuse PATH (EACCES); the globs * ? ** are known\n"
     "  --tmpfs PATH       an empty directory of the sandbox's own at PATH\n"
@@ -90,7 +94,8 @@ void add_common(CLI::App& app, Globals& globals, ExecOptions& o) {
   app.add_flag("-q,--quiet", o.quiet);
 }
 
-// How many of `args` from `begin` on are flags and their values; stops at `--` and at the first other word.
+// How many of `args` from `begin` on are flags and their values; stops at `--` and at the first
+// other word.
 size_t count_flags(const CLI::App& app, const std::vector<std::string>& args, size_t begin) {
   size_t i = begin;
   for (; i < args.size(); ++i) {
@@ -127,7 +132,8 @@ std::optional<UsageError> parse_flags(CLI::App& app, std::vector<std::string> fl
   } catch (const CLI::ExtrasError& e) {
     for (const std::string& flag : joined | std::views::reverse) {
       const std::string name = flag.substr(0, flag.find('='));
-      if (!app.get_option_no_throw(name)) return UsageError{"unknown flag " + name + " (see `uks exec --help`)"};
+      if (!app.get_option_no_throw(name))
+        return UsageError{"unknown flag " + name + " (see `uks exec --help`)"};
     }
     return UsageError{e.what()};
   } catch (const CLI::ParseError& e) {
@@ -136,7 +142,8 @@ std::optional<UsageError> parse_flags(CLI::App& app, std::vector<std::string> fl
   return std::nullopt;
 }
 
-std::optional<UsageError> check_values(ExecOptions& o, const std::string& user, const std::string& timeout) {
+std::optional<UsageError> check_values(ExecOptions& o, const std::string& user,
+                                       const std::string& timeout) {
   if (!one_of(kPlatforms, o.platform)) {
     return UsageError{"--platform: " + o.platform + " is none of auto, trap, ptrace"};
   }
@@ -159,7 +166,8 @@ std::optional<UsageError> check_values(ExecOptions& o, const std::string& user, 
     }
   }
   for (const std::string& name : o.pass_env) {
-    if (name.find('=') != std::string::npos) return UsageError{"--pass-env: " + name + " is not a name"};
+    if (name.find('=') != std::string::npos)
+      return UsageError{"--pass-env: " + name + " is not a name"};
   }
   // The limit of sethostname(2), and what the name may hold by hostname(7).
   const bool fits = !o.hostname.empty() && o.hostname.size() <= 64;
@@ -205,8 +213,9 @@ ParsedArgs parse_exec(const std::vector<std::string>& args, size_t begin, ExecOp
 
   if (end < args.size() && args[end] != "--") {
     // No sandbox has a name yet, so no name can exist.
-    return UsageError{"sandbox " + args[end] + " does not exist (to run a command in a new one: uks exec -- " +
-                      args[end] + ")"};
+    return UsageError{"sandbox " + args[end] +
+                      " does not exist (to run a command in a new one: uks exec -- " + args[end] +
+                      ")"};
   }
   if (end < args.size()) o.command.assign(args.begin() + end + 1, args.end());
   if (o.command.empty() && !o.explain) {
@@ -232,7 +241,8 @@ ParsedArgs parse_args(const std::vector<std::string>& args) {
   }
   if (globals.version) return PrintText{kVersionText};
   if (globals.help) return PrintText{kMainHelp};
-  if (end == args.size()) return UsageError{"no subcommand: use `uks exec -- COMMAND` or see `uks --help`"};
+  if (end == args.size())
+    return UsageError{"no subcommand: use `uks exec -- COMMAND` or see `uks --help`"};
   if (args[end] != "exec") {
     const bool dashes = args[end] == "--" && end + 1 < args.size();
     return UsageError{"unknown subcommand " + args[end] + " (to run a command: uks exec -- " +

@@ -29,7 +29,7 @@ struct ExecOptions {
   bool strace = false;
   std::string strace_file;  // empty: stderr
   std::string log_level = "warning";
-  std::string log_file;  // empty: stderr
+  std::string log_file;    // empty: stderr
   int64_t timeout_ms = 0;  // 0: none
   bool quiet = false;
   bool summary = false;
@@ -50,7 +50,8 @@ using ParsedArgs = std::variant<ExecOptions, PrintText, UsageError>;
 // `args`: without the program's name.
 ParsedArgs parse_args(const std::vector<std::string>& args);
 
-// `90`, `1.5s`, `2m`, `1h`, `1d`: milliseconds. Nothing for what is no duration, negative or above 10 years.
+// `90`, `1.5s`, `2m`, `1h`, `1d`: milliseconds. Nothing for what is no duration, negative or above
+// 10 years.
 std::optional<int64_t> parse_duration_ms(const std::string& text);
 // UID[:GID], decimal; (uint32_t)-1 is not an id.
 std::optional<UserSpec> parse_user(const std::string& text);

@@ -1,5 +1,6 @@
-// Process checks that pid reuse cannot fool: a pidfd is taken first, and whatever was opened by number
-// counts only if the pidfd's process is still there afterwards, for its number was then not free meanwhile.
+// Process checks that pid reuse cannot fool: a pidfd is taken first, and whatever was opened by
+// number counts only if the pidfd's process is still there afterwards, for its number was then not
+// free meanwhile.
 #include "tools/cli/child_files.h"
 
 #include <fcntl.h>
@@ -43,8 +44,8 @@ Result<UniqueFd> open_checked(pid_t pid, pid_t parent, const std::string& name, 
   const std::string path = "/proc/" + std::to_string(pid) + "/" + name;
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW));
   if (!fd && (errno == EACCES || errno == EPERM) && ::geteuid() == 0) {
-    // Root without CAP_SYS_PTRACE (a container): ptrace access is granted by equal ids (ptrace(2)), and
-    // for /proc/PID/mem the file system ids are those that count.
+    // Root without CAP_SYS_PTRACE (a container): ptrace access is granted by equal ids (ptrace(2)),
+    // and for /proc/PID/mem the file system ids are those that count.
     const SentryIdentity id = sentry_identity_for(parent);
     const int old_gid = ::setfsgid(id.gid);
     const int old_uid = ::setfsuid(id.uid);
@@ -65,7 +66,8 @@ Result<UniqueFd> open_checked(pid_t pid, pid_t parent, const std::string& name, 
 std::optional<pid_t> parse_stat_parent(std::string_view stat) {
   const size_t bracket = stat.rfind(')');
   // ") S 123 …"
-  if (bracket == std::string_view::npos || stat.size() < bracket + 5 || stat[bracket + 1] != ' ') return std::nullopt;
+  if (bracket == std::string_view::npos || stat.size() < bracket + 5 || stat[bracket + 1] != ' ')
+    return std::nullopt;
   const std::string_view rest = stat.substr(bracket + 4);
   pid_t parent = 0;
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), parent);
@@ -80,7 +82,9 @@ Result<void> kill_child(pid_t pid, pid_t parent) {
   return {};
 }
 
-Result<UniqueFd> open_child_mem(pid_t pid, pid_t parent) { return open_checked(pid, parent, "mem", O_RDWR); }
+Result<UniqueFd> open_child_mem(pid_t pid, pid_t parent) {
+  return open_checked(pid, parent, "mem", O_RDWR);
+}
 
 Result<UniqueFd> open_child_text(pid_t pid, pid_t parent, std::string_view name) {
   constexpr std::array<std::string_view, 5> kNames = {"maps", "smaps", "status", "stat", "statm"};

@@ -17,8 +17,8 @@ std::optional<pid_t> parse_stat_parent(std::string_view stat);
 // SIGKILLs `pid` if it is a child of `parent`. ESRCH: no such process; EPERM: not its child.
 Result<void> kill_child(pid_t pid, pid_t parent);
 
-// Opens /proc/`pid`/mem for reading and writing, if it is a child of `parent`. ESRCH, EPERM, or what
-// open(2) says (EACCES, EPERM by Yama: the sentry then uses copy orders).
+// Opens /proc/`pid`/mem for reading and writing, if it is a child of `parent`. ESRCH, EPERM, or
+// what open(2) says (EACCES, EPERM by Yama: the sentry then uses copy orders).
 Result<UniqueFd> open_child_mem(pid_t pid, pid_t parent);
 
 // Opens /proc/`pid`/`name` for reading; `name` is one of maps smaps status stat statm, else EINVAL.

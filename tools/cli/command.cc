@@ -16,12 +16,14 @@ namespace uks::cli {
 
 int cli_main(int argc, char** argv) {
   try {
-    // The keeper does as its caller says: with more rights than the caller's own it would be a hole.
+    // The keeper does as its caller says: with more rights than the caller's own it would be a
+    // hole.
     if (::getauxval(AT_SECURE) != 0) {
       print_notice("refusing to run set-id or with file capabilities");
       return kExitFailure;
     }
-    ParsedArgs parsed = parse_args(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+    ParsedArgs parsed =
+        parse_args(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
     if (const auto* error = std::get_if<UsageError>(&parsed)) {
       print_notice(error->message);
       return kExitFailure;

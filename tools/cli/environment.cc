@@ -11,9 +11,11 @@
 namespace uks::cli {
 namespace {
 
-constexpr std::string_view kStandardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+constexpr std::string_view kStandardPath =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-std::optional<std::string_view> first_match(policy::List list, std::string_view name, bool ignore_case) {
+std::optional<std::string_view> first_match(policy::List list, std::string_view name,
+                                            bool ignore_case) {
   for (const std::string_view pattern : list) {
     if (name_matches(pattern, name, ignore_case)) return pattern;
   }
@@ -44,8 +46,8 @@ EnvDecision decide(std::string_view name, std::string_view value, const ExecOpti
 void set_variable(Environment& env, const std::string& name, const std::string& value,
                   const std::string& rule) {
   const std::string prefix = name + "=";
-  const auto old =
-      std::ranges::find_if(env.variables, [&](const std::string& v) { return v.starts_with(prefix); });
+  const auto old = std::ranges::find_if(
+      env.variables, [&](const std::string& v) { return v.starts_with(prefix); });
   if (old != env.variables.end()) {
     *old = prefix + value;
   } else {
@@ -58,8 +60,10 @@ void set_variable(Environment& env, const std::string& name, const std::string& 
 }  // namespace
 
 bool has_url_user_info(std::string_view value) {
-  for (size_t at = value.find("://"); at != std::string_view::npos; at = value.find("://", at + 3)) {
-    // A scheme starts with a letter (RFC 3986 §3.1); its last character is enough to tell a URL here.
+  for (size_t at = value.find("://"); at != std::string_view::npos;
+       at = value.find("://", at + 3)) {
+    // A scheme starts with a letter (RFC 3986 §3.1); its last character is enough to tell a URL
+    // here.
     if (at == 0 || !std::isalnum(static_cast<unsigned char>(value[at - 1]))) continue;
     const std::string_view rest = value.substr(at + 3);
     // User names and passwords may hold anything but what ends an authority. `,` and `|` separate
@@ -88,7 +92,8 @@ Environment compute_environment(const std::vector<std::string>& caller, const Ex
     }
     env.decisions.push_back(std::move(decision));
   }
-  if (options.clean_env && !has_path) set_variable(env, "PATH", std::string(kStandardPath), "--clean-env");
+  if (options.clean_env && !has_path)
+    set_variable(env, "PATH", std::string(kStandardPath), "--clean-env");
   if (has_pwd && !pwd_is_workdir) set_variable(env, "PWD", workdir, "the working directory");
   set_variable(env, "TMPDIR", "/tmp", "the sandbox's own /tmp");
   for (const std::string& pair : options.env) {

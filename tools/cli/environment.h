@@ -21,8 +21,8 @@ struct Environment {
   std::vector<EnvDecision> decisions;  // one a variable of the caller, and one a variable set
 };
 
-// Pure: `caller` is the environment as K=V strings. `workdir` becomes PWD unless the caller's own PWD
-// is another name of it (`pwd_is_workdir`).
+// Pure: `caller` is the environment as K=V strings. `workdir` becomes PWD unless the caller's own
+// PWD is another name of it (`pwd_is_workdir`).
 Environment compute_environment(const std::vector<std::string>& caller, const ExecOptions& options,
                                 const std::string& workdir, bool pwd_is_workdir);
 

@@ -29,22 +29,26 @@ int fail(const std::string& line) {
   return kExitFailure;
 }
 
-int fail_host(const std::string& what, int error) { return fail(what + ": " + std::strerror(error)); }
+int fail_host(const std::string& what, int error) {
+  return fail(what + ": " + std::strerror(error));
+}
 
-// Fills closed standard streams with /dev/null, so that nothing of ours takes their numbers. Returns
-// which were open.
+// Fills closed standard streams with /dev/null, so that nothing of ours takes their numbers.
+// Returns which were open.
 std::array<bool, 3> fill_standard_streams() {
   std::array<bool, 3> open{};
   for (int fd = 0; fd < 3; ++fd) {
     open[static_cast<size_t>(fd)] = ::fcntl(fd, F_GETFD) >= 0;
-    if (!open[static_cast<size_t>(fd)]) ::open("/dev/null", O_RDWR);  // the lowest free number is `fd`
+    if (!open[static_cast<size_t>(fd)])
+      ::open("/dev/null", O_RDWR);  // the lowest free number is `fd`
   }
   return open;
 }
 
 // Opened before all other inherited descriptors are closed: the name may be /dev/fd/N.
 Result<UniqueFd> open_output(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
+  UniqueFd fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
   if (!fd) return HostErr();
   return fd;
 }
@@ -68,8 +72,8 @@ void close_inherited(UniqueFd& log, UniqueFd& strace) {
 
 bool same_directory(const std::string& a, const std::string& b) {
   struct stat x, y;
-  return !a.empty() && ::stat(a.c_str(), &x) == 0 && ::stat(b.c_str(), &y) == 0 && x.st_dev == y.st_dev &&
-         x.st_ino == y.st_ino;
+  return !a.empty() && ::stat(a.c_str(), &x) == 0 && ::stat(b.c_str(), &y) == 0 &&
+         x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 SandboxConfig make_config(const ExecOptions& options, const View& view, Environment environment,
@@ -92,7 +96,8 @@ SandboxConfig make_config(const ExecOptions& options, const View& view, Environm
   config.blocked_signals = signals.blocked;
   for (size_t i = 0; i < config.rlimits.size(); ++i) {
     rlimit limit;
-    if (::getrlimit(static_cast<__rlimit_resource_t>(i), &limit) != 0) limit = {RLIM_INFINITY, RLIM_INFINITY};
+    if (::getrlimit(static_cast<__rlimit_resource_t>(i), &limit) != 0)
+      limit = {RLIM_INFINITY, RLIM_INFINITY};
     config.rlimits[i] = {limit.rlim_cur, limit.rlim_max};
   }
   config.stdio_open = stdio_open;
@@ -104,8 +109,8 @@ SandboxConfig make_config(const ExecOptions& options, const View& view, Environm
   return config;
 }
 
-int run_sandbox(const ExecOptions& options, const SandboxConfig& config, const std::string& gofer_config,
-                SignalState signals, int log_fd, int strace_fd) {
+int run_sandbox(const ExecOptions& options, const SandboxConfig& config,
+                const std::string& gofer_config, SignalState signals, int log_fd, int strace_fd) {
   Terminal terminal;
   terminal.save();
   // Stubs whose sentry died become our children, not init's: we can find and kill them.
@@ -118,20 +123,28 @@ int run_sandbox(const ExecOptions& options, const SandboxConfig& config, const s
   auto sentry_file = make_config_file("uks-sentry", encode_config(config));
   if (!sentry_file) return fail_host("internal: memfd", sentry_file.error().value);
 
-  Role gofer{"gofer", {{null.get(), 0}, {null.get(), 1}, {STDERR_FILENO, 2}, {gofer_file->get(), keeper::kConfigFd},
-                       {log_fd, keeper::kLogFd}}};
-  Role sentry{"sentry", {{0, 0}, {1, 1}, {2, 2}, {sentry_file->get(), keeper::kConfigFd}, {log_fd, keeper::kLogFd}}};
+  Role gofer{"gofer",
+             {{null.get(), 0},
+              {null.get(), 1},
+              {STDERR_FILENO, 2},
+              {gofer_file->get(), keeper::kConfigFd},
+              {log_fd, keeper::kLogFd}}};
+  Role sentry{
+      "sentry",
+      {{0, 0}, {1, 1}, {2, 2}, {sentry_file->get(), keeper::kConfigFd}, {log_fd, keeper::kLogFd}}};
   std::vector<UniqueFd> ends;
   for (int i = 0; i < keeper::kGoferConnections; ++i) {
     int pair[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_host("internal: socketpair", errno);
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+      return fail_host("internal: socketpair", errno);
     ends.emplace_back(pair[0]);
     ends.emplace_back(pair[1]);
     gofer.fds.push_back({pair[0], keeper::kFirstGoferFd + i});
     sentry.fds.push_back({pair[1], keeper::kFirstGoferFd + i});
   }
   int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_host("internal: socketpair", errno);
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+    return fail_host("internal: socketpair", errno);
   UniqueFd keeper_end(pair[0]);
   UniqueFd sentry_end(pair[1]);
   sentry.fds.push_back({sentry_end.get(), keeper::kKeeperFd});
@@ -140,7 +153,9 @@ int run_sandbox(const ExecOptions& options, const SandboxConfig& config, const s
   auto gofer_child = start_role(gofer);
   if (!gofer_child) return fail_host("internal: cannot start the gofer", gofer_child.error().value);
   auto sentry_child = start_role(sentry);
-  if (!sentry_child) return fail_host("internal: cannot start the sentry", sentry_child.error().value);  // the gofer sees its connections end
+  if (!sentry_child)
+    return fail_host("internal: cannot start the sentry",
+                     sentry_child.error().value);  // the gofer sees its connections end
   ends.clear();
   sentry_end.reset();
   gofer_file->reset();
@@ -194,7 +209,8 @@ int exec_command(ExecOptions options) {
   }
   auto signals = take_signals();
   if (!signals) return fail_host("internal: signals", signals.error().value);
-  const SandboxConfig config = make_config(options, view, std::move(environment), *signals, stdio_open);
+  const SandboxConfig config =
+      make_config(options, view, std::move(environment), *signals, stdio_open);
   const int log_fd = log ? log.get() : STDERR_FILENO;
   const int strace_fd = strace ? strace.get() : STDERR_FILENO;
   return run_sandbox(options, config, *gofer_config, std::move(*signals), log_fd, strace_fd);

@@ -8,36 +8,53 @@ namespace {
 
 const char* kind_name(const ViewMount& mount) {
   switch (mount.kind) {
-    case MountKind::kOverlay: return "overlay";
-    case MountKind::kGofer: return mount.read_only ? "ro" : "rw";
-    case MountKind::kTmpfs: return "tmpfs";
-    case MountKind::kProc: return "proc";
-    case MountKind::kDev: return "dev";
-    case MountKind::kSys: return "sys";
+    case MountKind::kOverlay:
+      return "overlay";
+    case MountKind::kGofer:
+      return mount.read_only ? "ro" : "rw";
+    case MountKind::kTmpfs:
+      return "tmpfs";
+    case MountKind::kProc:
+      return "proc";
+    case MountKind::kDev:
+      return "dev";
+    case MountKind::kSys:
+      return "sys";
   }
   return "?";
 }
 
 const char* verdict_name(EnvVerdict verdict) {
   switch (verdict) {
-    case EnvVerdict::kKept: return "kept";
-    case EnvVerdict::kSet: return "set";
-    case EnvVerdict::kUnlisted: return "withheld";
-    case EnvVerdict::kWithheldName: return "withheld";
-    case EnvVerdict::kWithheldValue: return "withheld";
-    case EnvVerdict::kCleaned: return "withheld";
+    case EnvVerdict::kKept:
+      return "kept";
+    case EnvVerdict::kSet:
+      return "set";
+    case EnvVerdict::kUnlisted:
+      return "withheld";
+    case EnvVerdict::kWithheldName:
+      return "withheld";
+    case EnvVerdict::kWithheldValue:
+      return "withheld";
+    case EnvVerdict::kCleaned:
+      return "withheld";
   }
   return "?";
 }
 
 std::string verdict_reason(const EnvDecision& d) {
   switch (d.verdict) {
-    case EnvVerdict::kUnlisted: return "not on the allow-list";
-    case EnvVerdict::kWithheldName: return "the name looks like a credential: " + d.rule;
-    case EnvVerdict::kWithheldValue: return "the value looks like a credential: " + d.rule;
-    case EnvVerdict::kKept: return d.rule.starts_with("--") ? d.rule : "allow-list: " + d.rule;
+    case EnvVerdict::kUnlisted:
+      return "not on the allow-list";
+    case EnvVerdict::kWithheldName:
+      return "the name looks like a credential: " + d.rule;
+    case EnvVerdict::kWithheldValue:
+      return "the value looks like a credential: " + d.rule;
+    case EnvVerdict::kKept:
+      return d.rule.starts_with("--") ? d.rule : "allow-list: " + d.rule;
     case EnvVerdict::kSet:
-    case EnvVerdict::kCleaned: return d.rule;
+    case EnvVerdict::kCleaned:
+      return d.rule;
   }
   return {};
 }
@@ -49,9 +66,15 @@ std::string escape_controls(const std::string& text) {
   out.reserve(text.size());
   for (const unsigned char c : text) {
     switch (c) {
-      case '\n': out += "\\n"; break;
-      case '\t': out += "\\t"; break;
-      case '\r': out += "\\r"; break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
       default:
         if (c < 0x20 || c == 0x7f) {
           out += fmt::format("\\x{:02x}", c);
@@ -69,8 +92,9 @@ std::string explain(const View& view, const Environment& environment, const Exec
                      view.identity.virtual_root ? " (a root only inside)" : "");
   out += fmt::format("Host name: {}\n", options.hostname);
   out += fmt::format("Starts in: {}\n", escape_controls(view.workdir));
-  out += fmt::format("Workspace: {}\n", view.workspace_passes ? "changes in the current directory reach the host"
-                                                              : "nothing reaches the host by default");
+  out += fmt::format("Workspace: {}\n", view.workspace_passes
+                                            ? "changes in the current directory reach the host"
+                                            : "nothing reaches the host by default");
   out += "Network: the sandbox's own loopback only\n";
   for (const std::string& notice : view.notices) out += "Note: " + escape_controls(notice) + "\n";
 
@@ -81,8 +105,9 @@ std::string explain(const View& view, const Environment& environment, const Exec
     if (mount.kind == MountKind::kGofer && view.trees[mount.tree].root != mount.target) {
       source = " from " + escape_controls(view.trees[mount.tree].root);
     }
-    out += fmt::format("  {:<8} {}{}  ({})\n", kind_name(mount), escape_controls(mount.target), source,
-                       reason == view.mount_reasons.end() ? "" : escape_controls(reason->second));
+    out +=
+        fmt::format("  {:<8} {}{}  ({})\n", kind_name(mount), escape_controls(mount.target), source,
+                    reason == view.mount_reasons.end() ? "" : escape_controls(reason->second));
   }
   out += "\nGenerated files:\n";
   for (const ViewFile& file : view.config.files) out += "  " + escape_controls(file.path) + "\n";

@@ -9,7 +9,8 @@ namespace uks::cli {
 
 std::string explain(const View& view, const Environment& environment, const ExecOptions& options);
 
-// `text` with control characters as C escapes, so that a name cannot move the cursor or fake a line.
+// `text` with control characters as C escapes, so that a name cannot move the cursor or fake a
+// line.
 std::string escape_controls(const std::string& text);
 
 }  // namespace uks::cli

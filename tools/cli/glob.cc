@@ -8,7 +8,8 @@ namespace uks::cli {
 bool name_matches(std::string_view pattern, std::string_view name, bool ignore_case) {
   const auto same = [&](char a, char b) {
     if (!ignore_case) return a == b;
-    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+    return std::tolower(static_cast<unsigned char>(a)) ==
+           std::tolower(static_cast<unsigned char>(b));
   };
   size_t p = 0, n = 0;
   size_t star = std::string_view::npos, resume = 0;
@@ -30,6 +31,8 @@ bool name_matches(std::string_view pattern, std::string_view name, bool ignore_c
   return p == pattern.size();
 }
 
-bool has_glob(std::string_view path) { return path.find_first_of("*?") != std::string_view::npos; }
+bool has_glob(std::string_view path) {
+  return path.find_first_of("*?") != std::string_view::npos;
+}
 
 }  // namespace uks::cli

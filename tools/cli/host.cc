@@ -40,10 +40,14 @@ FileKind RealHost::kind(const std::string& path) const {
   struct stat st;
   if (::lstat(path.c_str(), &st) != 0) return FileKind::kMissing;
   switch (st.st_mode & S_IFMT) {
-    case S_IFREG: return FileKind::kFile;
-    case S_IFDIR: return FileKind::kDirectory;
-    case S_IFLNK: return FileKind::kLink;
-    default: return FileKind::kOther;
+    case S_IFREG:
+      return FileKind::kFile;
+    case S_IFDIR:
+      return FileKind::kDirectory;
+    case S_IFLNK:
+      return FileKind::kLink;
+    default:
+      return FileKind::kOther;
   }
 }
 
@@ -91,7 +95,8 @@ std::vector<Account> parse_passwd(const std::string& text) {
       const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), out);
       return error == std::errc() && end == s.data() + s.size() && !s.empty();
     };
-    if (number(fields[2], account.uid) && number(fields[3], account.gid)) accounts.push_back(account);
+    if (number(fields[2], account.uid) && number(fields[3], account.gid))
+      accounts.push_back(account);
   }
   return accounts;
 }

@@ -31,7 +31,7 @@ class Host {
   uint32_t uid = 0;
   uint32_t gid = 0;
   std::vector<uint32_t> groups;
-  std::string cwd;                // as getcwd(3) says; empty if it has none
+  std::string cwd;  // as getcwd(3) says; empty if it has none
   std::vector<std::string> environment;
   std::vector<Account> accounts;
 
@@ -39,8 +39,8 @@ class Host {
   std::string variable(const std::string& name) const;
 };
 
-// Reads uid, groups, cwd, environment and /etc/passwd. No NSS: a static binary cannot use it, and its
-// modules would run in the trusted process.
+// Reads uid, groups, cwd, environment and /etc/passwd. No NSS: a static binary cannot use it, and
+// its modules would run in the trusted process.
 class RealHost final : public Host {
  public:
   RealHost();

@@ -1,5 +1,5 @@
-// The keeper's event loop. The sentry is not trusted: its requests are checked, its texts escaped and
-// counted, and it cannot make the keeper block or grow.
+// The keeper's event loop. The sentry is not trusted: its requests are checked, its texts escaped
+// and counted, and it cannot make the keeper block or grow.
 #include "tools/cli/keeper.h"
 
 #include <signal.h>
@@ -37,8 +37,8 @@ void kill_now(const Child& child) {
 
 }  // namespace
 
-Keeper::Keeper(KeeperOptions options, Terminal& terminal, SignalState signals, Child sentry, Child gofer,
-               UniqueFd socket)
+Keeper::Keeper(KeeperOptions options, Terminal& terminal, SignalState signals, Child sentry,
+               Child gofer, UniqueFd socket)
     : options_(options),
       terminal_(terminal),
       signals_(std::move(signals)),
@@ -52,7 +52,8 @@ Keeper::Keeper(KeeperOptions options, Terminal& terminal, SignalState signals, C
     event.data.fd = fd;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
   }
-  if (options_.timeout_ms > 0) timeout_ = Clock::now() + std::chrono::milliseconds(options_.timeout_ms);
+  if (options_.timeout_ms > 0)
+    timeout_ = Clock::now() + std::chrono::milliseconds(options_.timeout_ms);
 }
 
 int Keeper::run() {
@@ -65,7 +66,8 @@ int Keeper::run() {
 void Keeper::serve_once() {
   epoll_event events[4];
   const int count = ::epoll_wait(epoll_.get(), events, 4, wait_milliseconds());
-  if (count < 0 && errno != EINTR) return fail("internal: epoll_wait: " + std::string(std::strerror(errno)));
+  if (count < 0 && errno != EINTR)
+    return fail("internal: epoll_wait: " + std::string(std::strerror(errno)));
   bool ended = false;
   for (int i = 0; i < count && !exit_code_; ++i) {
     const int fd = events[i].data.fd;
@@ -140,7 +142,8 @@ void Keeper::handle(const Message& message) {
     case Op::kSummary:
       if (!options_.quiet && message.value > 0 && (options_.summary || ::isatty(STDERR_FILENO))) {
         print_notice(std::to_string(message.value) + (message.value == 1 ? " file" : " files") +
-                     " changed outside the workspace " + (message.value == 1 ? "was" : "were") + " discarded");
+                     " changed outside the workspace " + (message.value == 1 ? "was" : "were") +
+                     " discarded");
       }
       return;
     default:
@@ -154,8 +157,9 @@ void Keeper::handle_kill(const Message& message) {
 }
 
 void Keeper::answer_open(const Message& message) {
-  auto fd = message.op == Op::kOpenMem ? open_child_mem(message.pid, sentry_.pid)
-                                       : open_child_text(message.pid, sentry_.pid, text_of(message));
+  auto fd = message.op == Op::kOpenMem
+                ? open_child_mem(message.pid, sentry_.pid)
+                : open_child_text(message.pid, sentry_.pid, text_of(message));
   if (fd) {
     send(Op::kMem, 0, message.seq, std::move(*fd));
   } else {
@@ -239,16 +243,19 @@ void Keeper::child_ended() {
   int status = 0;
   if (::waitpid(sentry_.pid, &status, WNOHANG) == sentry_.pid) {
     sentry_.pid = -sentry_.pid;  // reaped: the number may be another's from now on
-    if (WIFEXITED(status) && error_told_ && WEXITSTATUS(status) != 0) return finish(WEXITSTATUS(status));
+    if (WIFEXITED(status) && error_told_ && WEXITSTATUS(status) != 0)
+      return finish(WEXITSTATUS(status));
     if (WIFSIGNALED(status)) {
       return fail("internal: the sentry was killed by signal " + std::to_string(WTERMSIG(status)));
     }
     return fail("internal: the sentry ended with status " + std::to_string(WEXITSTATUS(status)));
   }
   siginfo_t info = {};
-  if (::waitid(P_PID, static_cast<id_t>(gofer_.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-  // A gofer that ends by itself does so because the sentry's ends of its connections are gone. Give the
-  // sentry the time to be seen dying, so that the message names the cause.
+  if (::waitid(P_PID, static_cast<id_t>(gofer_.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid == 0)
+    return;
+  // A gofer that ends by itself does so because the sentry's ends of its connections are gone. Give
+  // the sentry the time to be seen dying, so that the message names the cause.
   if (info.si_code == CLD_EXITED && info.si_status == 0) {
     for (int i = 0; i < 100; ++i) {
       siginfo_t other = {};
@@ -259,14 +266,17 @@ void Keeper::child_ended() {
       if (exit_code_) return;
     }
   }
-  if (info.si_code == CLD_EXITED && info.si_status == kExitFailure) return finish(kExitFailure);  // it has said why
+  if (info.si_code == CLD_EXITED && info.si_status == kExitFailure)
+    return finish(kExitFailure);  // it has said why
   if (info.si_code == CLD_EXITED) {
     return fail("internal: the gofer ended with status " + std::to_string(info.si_status));
   }
   fail("internal: the gofer was killed by signal " + std::to_string(info.si_status));
 }
 
-void Keeper::finish(int code) { exit_code_ = code; }
+void Keeper::finish(int code) {
+  exit_code_ = code;
+}
 
 void Keeper::fail(const std::string& line) {
   print_notice(line);

@@ -1,5 +1,5 @@
-// The keeper: watches over the processes of one sandbox, serves the sentry's requests, and leaves nothing
-// behind.
+// The keeper: watches over the processes of one sandbox, serves the sentry's requests, and leaves
+// nothing behind.
 #pragma once
 #include <chrono>
 #include <deque>
@@ -21,7 +21,8 @@ struct KeeperOptions {
 
 class Keeper {
  public:
-  Keeper(KeeperOptions options, Terminal& terminal, SignalState signals, Child sentry, Child gofer, UniqueFd socket);
+  Keeper(KeeperOptions options, Terminal& terminal, SignalState signals, Child sentry, Child gofer,
+         UniqueFd socket);
 
   // Serves until the sandbox has ended, kills and reaps what is left of it, restores the terminal.
   // Returns uks's exit code.

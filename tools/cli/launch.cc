@@ -19,10 +19,11 @@
 namespace uks::cli {
 namespace {
 
-// The guest's limits are virtual and come from the configuration; what limits us here is only in the way
-// of serving it (a write beyond RLIMIT_FSIZE would kill the gofer, not the guest).
+// The guest's limits are virtual and come from the configuration; what limits us here is only in
+// the way of serving it (a write beyond RLIMIT_FSIZE would kill the gofer, not the guest).
 void set_limits() {
-  for (const int resource : {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK}) {
+  for (const int resource :
+       {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK}) {
     rlimit limit;
     if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) continue;
     limit.rlim_cur = limit.rlim_max;
@@ -87,12 +88,14 @@ Result<UniqueFd> make_config_file(const char* name, const std::string& content) 
   if (!fd) return HostErr();
   size_t done = 0;
   while (done < content.size()) {
-    const ssize_t n = ::pwrite(fd.get(), content.data() + done, content.size() - done, static_cast<off_t>(done));
+    const ssize_t n =
+        ::pwrite(fd.get(), content.data() + done, content.size() - done, static_cast<off_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return HostErr();
     done += static_cast<size_t>(n);
   }
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return HostErr();
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return HostErr();
   return fd;
 }
 

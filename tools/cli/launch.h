@@ -16,8 +16,8 @@ struct HandedFd {
 };
 
 struct Role {
-  const char* name;            // "gofer", "sentry": becomes --role=NAME
-  std::vector<HandedFd> fds;   // everything the role gets; any other descriptor is closed
+  const char* name;           // "gofer", "sentry": becomes --role=NAME
+  std::vector<HandedFd> fds;  // everything the role gets; any other descriptor is closed
 };
 
 struct Child {
@@ -25,9 +25,9 @@ struct Child {
   UniqueFd pidfd;
 };
 
-// Starts a role. It leads a session of its own (the terminal's signals are for the keeper alone), dies with
-// this process, has no environment but UKS_FEATURES, an empty signal mask,
-// default dispositions, no core dumps, and soft limits of its own resources raised to the hard ones.
+// Starts a role. It leads a session of its own (the terminal's signals are for the keeper alone),
+// dies with this process, has no environment but UKS_FEATURES, an empty signal mask, default
+// dispositions, no core dumps, and soft limits of its own resources raised to the hard ones.
 Result<Child> start_role(const Role& role);
 
 // An anonymous file that holds `content`, positioned at 0.

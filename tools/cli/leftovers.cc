@@ -1,4 +1,5 @@
-// Finding children by /proc/self/task/TID/children, or where the kernel lacks that, by all of /proc.
+// Finding children by /proc/self/task/TID/children, or where the kernel lacks that, by all of
+// /proc.
 #include "tools/cli/leftovers.h"
 
 #include <dirent.h>
@@ -24,7 +25,8 @@ std::string read_all(const std::string& path) {
   std::string text;
   char buffer[4096];
   ssize_t n;
-  while (fd && (n = ::read(fd.get(), buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<size_t>(n));
+  while (fd && (n = ::read(fd.get(), buffer, sizeof buffer)) > 0)
+    text.append(buffer, static_cast<size_t>(n));
   return text;
 }
 
@@ -37,7 +39,8 @@ std::vector<pid_t> children_by_scan() {
     const char* end = entry->d_name + std::strlen(entry->d_name);
     const auto [rest, error] = std::from_chars(entry->d_name, end, pid);
     if (error != std::errc() || rest != end) continue;
-    if (parse_stat_parent(read_all("/proc/" + std::string(entry->d_name) + "/stat")) == ::getpid()) {
+    if (parse_stat_parent(read_all("/proc/" + std::string(entry->d_name) + "/stat")) ==
+        ::getpid()) {
       children.push_back(pid);
     }
   }
@@ -71,7 +74,8 @@ void reap_orphans(pid_t sentry, pid_t gofer) {
   for (;;) {
     siginfo_t info = {};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    if (info.si_pid == sentry || info.si_pid == gofer) return;  // first in line; the loop sees it by its pidfd
+    if (info.si_pid == sentry || info.si_pid == gofer)
+      return;  // first in line; the loop sees it by its pidfd
     ::waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }

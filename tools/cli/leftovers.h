@@ -1,4 +1,5 @@
-// Processes of the sandbox that lost their parent: they become the keeper's children (it is a subreaper).
+// Processes of the sandbox that lost their parent: they become the keeper's children (it is a
+// subreaper).
 #pragma once
 #include <sys/types.h>
 
@@ -6,12 +7,12 @@
 
 namespace uks::cli {
 
-// Waits for children that have ended, except the two named. Children that uks had before it started the
-// sandbox (`exec uks` in a shell with background jobs) are reaped too: nobody else can.
+// Waits for children that have ended, except the two named. Children that uks had before it started
+// the sandbox (`exec uks` in a shell with background jobs) are reaped too: nobody else can.
 void reap_orphans(pid_t sentry, pid_t gofer);
 
-// Kills and reaps every child whose session is `session`, for at most `limit`. The sentry leads a session
-// of its own, its stubs cannot leave it, and nothing else is in it.
+// Kills and reaps every child whose session is `session`, for at most `limit`. The sentry leads a
+// session of its own, its stubs cannot leave it, and nothing else is in it.
 void kill_leftovers(pid_t session, std::chrono::milliseconds limit);
 
 }  // namespace uks::cli

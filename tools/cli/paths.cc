@@ -35,7 +35,8 @@ std::string absolute_path(std::string_view path, std::string_view base, std::str
 
 bool is_below(std::string_view path, std::string_view ancestor) {
   if (ancestor == "/") return path.size() > 1;
-  return path.size() > ancestor.size() && path.starts_with(ancestor) && path[ancestor.size()] == '/';
+  return path.size() > ancestor.size() && path.starts_with(ancestor) &&
+         path[ancestor.size()] == '/';
 }
 
 bool is_at_or_below(std::string_view path, std::string_view ancestor) {
@@ -47,7 +48,9 @@ std::string parent_of(std::string_view path) {
   return slash == 0 || slash == std::string_view::npos ? "/" : std::string(path.substr(0, slash));
 }
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 size_t depth_of(std::string_view path) {
   return path == "/" ? 0 : static_cast<size_t>(std::ranges::count(path, '/'));

@@ -6,7 +6,8 @@
 
 namespace uks::cli {
 
-// Absolute and clean (no `.`, `..`, `//`, trailing `/`): `path` as seen from `base`; a leading `~` or
+// Absolute and clean (no `.`, `..`, `//`, trailing `/`): `path` as seen from `base`; a leading `~`
+// or
 // `~/` is `home`. `..` is resolved as text.
 std::string absolute_path(std::string_view path, std::string_view base, std::string_view home);
 // True if `path` is `ancestor` or below it.

@@ -7,7 +7,8 @@
 namespace uks::cli {
 namespace {
 
-constexpr int kForwarded[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGCONT, SIGTSTP, SIGUSR1, SIGUSR2};
+constexpr int kForwarded[] = {SIGTERM, SIGHUP,  SIGINT,  SIGQUIT, SIGWINCH,
+                              SIGCONT, SIGTSTP, SIGUSR1, SIGUSR2};
 
 }  // namespace
 

@@ -16,12 +16,12 @@ struct SignalState {
   UniqueFd fd;       // a non-blocking signalfd
 };
 
-// Blocks the signals that are for the guest or for us, and SIGTTOU; ignores SIGPIPE. What the caller had
-// ignored stays ignored (nohup), except SIGCHLD, without which we could not wait.
+// Blocks the signals that are for the guest or for us, and SIGTTOU; ignores SIGPIPE. What the
+// caller had ignored stays ignored (nohup), except SIGCHLD, without which we could not wait.
 Result<SignalState> take_signals();
 
-// Stops this process the way `signo` (a stop signal) does; returns when it is continued. Does nothing in
-// an orphaned process group, as the kernel has it for all but SIGSTOP.
+// Stops this process the way `signo` (a stop signal) does; returns when it is continued. Does
+// nothing in an orphaned process group, as the kernel has it for all but SIGSTOP.
 void stop_self(int signo);
 
 }  // namespace uks::cli

@@ -1,4 +1,5 @@
-// Terminal modes. SIGTTOU must be blocked by the caller: tcsetattr(3) from the background would stop us.
+// Terminal modes. SIGTTOU must be blocked by the caller: tcsetattr(3) from the background would
+// stop us.
 #include "tools/cli/terminal.h"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// The default view of the sandbox and what the flags change in it. Rules go to the gofer, which has no
-// opinion of its own; mounts go to the sentry.
+// The default view of the sandbox and what the flags change in it. Rules go to the gofer, which has
+// no opinion of its own; mounts go to the sentry.
 #include "tools/cli/view_policy.h"
 
 #include <sys/stat.h>
@@ -22,12 +22,6 @@ struct Shown {
   std::string reason;
 };
 
-bool at_or_below_any(const std::string& path, policy::List list) {
-  return std::ranges::any_of(list, [&](std::string_view p) { return is_at_or_below(path, p); });
-}
-
-bool contains(policy::List list, std::string_view value) { return std::ranges::find(list, value) != list.end(); }
-
 class Builder {
  public:
   Builder(const ExecOptions& options, const Host& host) : options_(options), host_(host) {}
@@ -35,6 +29,7 @@ class Builder {
   View build() {
     home_ = protected_home(host_);
     if (!home_.empty()) homes_.insert(home_);
+    if (has_glob(home_)) view_.errors.push_back("$HOME: names with * or ? are not supported");
     // $HOME may have been changed (sudo -E, tests): the account's own home stays protected too.
     for (const Account& account : host_.accounts) {
       if (account.uid == host_.uid) add_home(account.home);
@@ -58,10 +53,8 @@ class Builder {
  private:
   void add_home(const std::string& home) {
     const std::string real = host_.real_path(home).value_or("");
-    if (!real.empty() && real != "/" && !contains(policy::workspace_never_below(), real) &&
-        (!contains(policy::workspace_never(), real) || real == "/root")) {
+    if (real == "/root" || (!real.empty() && !has_glob(real) && !is_system_directory(real)))
       homes_.insert(real);
-    }
   }
 
   void set_identity() {
@@ -91,8 +84,8 @@ class Builder {
     return home.starts_with('/') ? home : home_;
   }
 
-  // --hide: both the name as typed and what it leads to. A hidden name has to stay hidden when it is a
-  // link, and when the file is reached by its real name.
+  // --hide: both the name as typed and what it leads to. A hidden name has to stay hidden when it
+  // is a link, and when the file is reached by its real name.
   void collect_hidden() {
     for (const std::string& path : options_.hide) {
       const std::string name = typed(path);
@@ -114,7 +107,8 @@ class Builder {
   }
 
   bool is_hidden(const std::string& path) const {
-    return std::ranges::any_of(hidden_, [&](const std::string& h) { return is_at_or_below(path, h); });
+    return std::ranges::any_of(hidden_,
+                               [&](const std::string& h) { return is_at_or_below(path, h); });
   }
 
   std::string secret_above(const std::string& path) const {
@@ -140,15 +134,16 @@ class Builder {
           shown_, [&](const Shown& s) { return s.source == host_.cwd && s.writable; });
       return;
     }
-    if (std::ranges::any_of(shown_, [&](const Shown& s) {
-          return s.writable && is_below(host_.cwd, s.source);
-        })) {
+    if (std::ranges::any_of(
+            shown_, [&](const Shown& s) { return s.writable && is_below(host_.cwd, s.source); })) {
       view_.workspace_passes = true;
       return;
     }
     std::string why = why_no_workspace(host_.cwd, home_, host_);
     const std::string secret = secret_above(host_.cwd);
-    if (why.empty() && !secret.empty()) why = "lies in " + secret + ", which is on the list of secrets";
+    if (why.empty() && !secret.empty())
+      why = "lies in " + secret + ", which is on the list of secrets";
+    if (why.empty() && has_glob(host_.cwd)) why = "has * or ? in its name";
     if (why.empty() && hidden_.contains(host_.cwd)) why = "is hidden";
     if (!why.empty()) {
       view_.notices.push_back("the current directory " + why +
@@ -159,12 +154,18 @@ class Builder {
     shown_.push_back({host_.cwd, host_.cwd, true, "workspace"});
   }
 
-  void add_flag_paths(const std::vector<std::string>& paths, bool writable, const std::string& flag) {
+  void add_flag_paths(const std::vector<std::string>& paths, bool writable,
+                      const std::string& flag) {
     for (const std::string& path : paths) {
       const std::string name = typed(path);
       const auto real = host_.real_path(name);
       if (!real) {
         view_.errors.push_back(flag + " " + path + ": no such file or directory");
+        continue;
+      }
+      // The gofer's rules would take the name for a pattern, and show what else it matches.
+      if (has_glob(*real) || has_glob(name)) {
+        view_.errors.push_back(flag + " " + path + ": names with * or ? cannot be shown");
         continue;
       }
       if (host_.kind(*real) == FileKind::kOther) {
@@ -177,7 +178,8 @@ class Builder {
       }
       shown_.push_back({*real, *real, writable, flag + " " + path});
       // A name below one of the sandbox's own directories is not there to lead to the real one.
-      if (name != *real && covered_by_own(name)) shown_.push_back({name, *real, writable, flag + " " + path});
+      if (name != *real && covered_by_own(name))
+        shown_.push_back({name, *real, writable, flag + " " + path});
     }
   }
 
@@ -201,7 +203,9 @@ class Builder {
 
   // --hide beats a flag for the same place.
   void drop_hidden_from_shown() {
-    std::erase_if(shown_, [&](const Shown& s) { return hidden_.contains(s.source) || hidden_.contains(s.target); });
+    std::erase_if(shown_, [&](const Shown& s) {
+      return hidden_.contains(s.source) || hidden_.contains(s.target);
+    });
     view_.workspace_passes = view_.workspace_passes && !hidden_.contains(host_.cwd);
   }
 
@@ -212,8 +216,9 @@ class Builder {
         std::ranges::any_of(shown_, [](const Shown& s) { return s.writable && s.source == "/"; });
     root.kind = writable ? MountKind::kGofer : MountKind::kOverlay;
     root.tree = tree_for("/", writable);
-    add_mount(std::move(root), writable ? "--rw: changes reach the host"
-                                        : "the host's tree, read-only, beneath an overlay that is discarded");
+    add_mount(std::move(root),
+              writable ? "--rw: changes reach the host"
+                       : "the host's tree, read-only, beneath an overlay that is discarded");
   }
 
   void add_own_directories() {
@@ -241,6 +246,7 @@ class Builder {
       mount.read_only = true;
       add_mount(std::move(mount), "exists on the host");
     }
+    add_homes_below_own();
     for (const std::string& path : options_.tmpfs) {
       ViewMount mount;
       mount.target = typed(path);
@@ -255,10 +261,27 @@ class Builder {
     }
   }
 
-  // `--ro ~` opens the home but leaves it the sandbox's own: programs that cannot write their caches and
-  // histories at all fail in ways that have nothing to do with what they are asked to do.
+  // A home in /tmp or /run (tests, services) is not part of the root's overlay: it gets one of its
+  // own.
+  void add_homes_below_own() {
+    for (const std::string& home : homes_) {
+      if (!covered_by_own(home) || host_.kind(home) != FileKind::kDirectory || shown_above(home))
+        continue;
+      ViewMount mount;
+      mount.target = home;
+      mount.kind = MountKind::kOverlay;
+      mount.tree = tree_for(home, false);
+      add_mount(std::move(mount), "the home directory, beneath an overlay that is discarded");
+    }
+  }
+
+  // `--ro ~` opens the home but leaves it the sandbox's own: programs that cannot write their
+  // caches and histories at all fail in ways that have nothing to do with what they are asked to
+  // do.
   bool opens_home(const Shown& s) const {
-    return !s.writable && std::ranges::any_of(homes_, [&](const std::string& h) { return is_at_or_below(h, s.source); });
+    return !s.writable && std::ranges::any_of(homes_, [&](const std::string& h) {
+      return is_at_or_below(h, s.source);
+    });
   }
 
   void add_shown_mounts() {
@@ -286,7 +309,8 @@ class Builder {
   const Shown* shown_above(const std::string& path) const {
     const Shown* best = nullptr;
     for (const Shown& s : shown_) {
-      if (is_at_or_below(path, s.source) && (!best || s.source.size() > best->source.size())) best = &s;
+      if (is_at_or_below(path, s.source) && (!best || s.source.size() > best->source.size()))
+        best = &s;
     }
     return best;
   }
@@ -299,11 +323,12 @@ class Builder {
       add_rule(name, RuleAction::kDeny, "system secret");
       // /etc may be reached through links on some systems; the gofer knows real paths only.
       if (host_.kind(name) == FileKind::kLink) {
-        if (const auto real = host_.real_path(name)) add_rule(*real, RuleAction::kDeny, "system secret");
+        if (const auto real = host_.real_path(name))
+          add_rule(*real, RuleAction::kDeny, "system secret");
       }
     }
-    // What is shown on request beats what the policy says of its ancestors and of the place itself, not
-    // the secrets below it.
+    // What is shown on request beats what the policy says of its ancestors and of the place itself,
+    // not the secrets below it.
     for (const Shown& s : shown_) {
       add_rule(s.source, s.writable ? RuleAction::kReadWrite : RuleAction::kReadOnly, s.reason);
     }
@@ -321,7 +346,8 @@ class Builder {
 
   void add_home_rules(const std::string& home) {
     const Shown* opened = shown_above(home);
-    // Not tracked by inode as a whole: homes are big, and the secrets in them are tracked one by one.
+    // Not tracked by inode as a whole: homes are big, and the secrets in them are tracked one by
+    // one.
     if (!opened) add_rule(home, RuleAction::kAbsent, "the home directory", false);
     std::set<std::string> open;  // paths of this home that show
     if (opened) open.insert(home);
@@ -339,25 +365,37 @@ class Builder {
     }
     for (const std::string_view secret : policy::home_secrets()) {
       const std::string path = join(home, secret);
-      const bool visible =
-          std::ranges::any_of(open, [&](const std::string& o) { return is_at_or_below(path, o); });
-      const RuleAction action = visible ? RuleAction::kDeny : RuleAction::kAbsent;
-      add_rule(path, action, "secret");
-      if (host_.kind(path) != FileKind::kLink) continue;
-      // Dotfile managers keep the file itself elsewhere.
-      if (const auto real = host_.real_path(path)) add_rule(*real, RuleAction::kDeny, "secret");
+      const bool visible = is_open(path, open);
+      const FileKind kind = host_.kind(path);
+      // Where the home is absent anyway, a rule only serves to recognise the file under other
+      // names.
+      if (visible) add_rule(path, RuleAction::kDeny, "secret");
+      if (!visible && kind != FileKind::kMissing) add_rule(path, RuleAction::kAbsent, "secret");
+      if (kind != FileKind::kLink) continue;
+      // Dotfile managers keep the file itself elsewhere. A deny rule in an absent place would make
+      // the directories on the way to it appear.
+      const auto real = host_.real_path(path);
+      if (!real || has_glob(*real)) continue;
+      const bool hidden_anyway = !opened && is_below(*real, home) && !is_open(*real, open);
+      add_rule(*real, hidden_anyway ? RuleAction::kAbsent : RuleAction::kDeny, "secret");
     }
   }
 
-  void open_home_entry(const std::string& path, const std::string& reason, std::set<std::string>& open) {
+  static bool is_open(const std::string& path, const std::set<std::string>& open) {
+    return std::ranges::any_of(open, [&](const std::string& o) { return is_at_or_below(path, o); });
+  }
+
+  void open_home_entry(const std::string& path, const std::string& reason,
+                       std::set<std::string>& open) {
     add_rule(path, RuleAction::kReadOnly, reason);
     open.insert(path);
     if (host_.kind(path) != FileKind::kLink) return;
-    // Kept elsewhere in the home by a dotfile manager: the link would dangle. Never a secret, and never
-    // so much that it opens the home.
+    // Kept elsewhere in the home by a dotfile manager: the link would dangle. Never a secret, and
+    // never so much that it opens the home.
     const auto real = host_.real_path(path);
-    if (!real || !secret_above(*real).empty()) return;
-    if (std::ranges::any_of(homes_, [&](const std::string& h) { return is_at_or_below(h, *real); })) return;
+    if (!real || has_glob(*real) || !secret_above(*real).empty()) return;
+    if (std::ranges::any_of(homes_, [&](const std::string& h) { return is_at_or_below(h, *real); }))
+      return;
     if (host_.kind(*real) != FileKind::kFile && host_.kind(*real) != FileKind::kDirectory) return;
     if (std::ranges::any_of(homes_, [&](const std::string& h) { return is_below(*real, h); })) {
       add_rule(*real, RuleAction::kReadOnly, reason + ", a link");
@@ -392,7 +430,8 @@ class Builder {
       const std::string entry = path.substr(begin, colon - begin);
       begin = colon + 1;
       if (!entry.starts_with('/')) continue;
-      if (const auto real = host_.real_path(entry)) entries.push_back(*real);
+      const auto real = host_.real_path(entry);
+      if (real && !has_glob(*real)) entries.push_back(*real);
     }
     return entries;
   }
@@ -427,19 +466,26 @@ class Builder {
   }
 
   void add_generated_files() {
-    add_file("/etc/resolv.conf", "# Made by uks: the sandbox has no network but its own loopback.\nnameserver 127.0.0.1\n",
-             0644);
+    add_file(
+        "/etc/resolv.conf",
+        "# Made by uks: the sandbox has no network but its own loopback.\nnameserver 127.0.0.1\n",
+        0644);
     // Locked, not empty: an empty field would be an account without a password.
     std::string shadow;
     const std::string passwd = host_.read_text("/etc/passwd", 1 << 20).value_or("");
-    for_each_name(passwd, [&](std::string_view name) { (shadow += name) += ":!:19000:0:99999:7:::\n"; });
+    for_each_name(passwd,
+                  [&](std::string_view name) { (shadow += name) += ":!:19000:0:99999:7:::\n"; });
     std::string gshadow;
     const std::string group = host_.read_text("/etc/group", 1 << 20).value_or("");
     for_each_name(group, [&](std::string_view name) { (gshadow += name) += ":!::\n"; });
-    if (host_.kind("/etc/shadow") != FileKind::kMissing) add_file("/etc/shadow", std::move(shadow), 0640);
-    if (host_.kind("/etc/gshadow") != FileKind::kMissing) add_file("/etc/gshadow", std::move(gshadow), 0640);
-    for (const char* path : {"/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/sys/devices/system/cpu/online"}) {
-      if (auto text = host_.read_text(path, 1 << 20)) view_.config.host_texts[path] = std::move(*text);
+    if (host_.kind("/etc/shadow") != FileKind::kMissing)
+      add_file("/etc/shadow", std::move(shadow), 0640);
+    if (host_.kind("/etc/gshadow") != FileKind::kMissing)
+      add_file("/etc/gshadow", std::move(gshadow), 0640);
+    for (const char* path :
+         {"/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/sys/devices/system/cpu/online"}) {
+      if (auto text = host_.read_text(path, 1 << 20))
+        view_.config.host_texts[path] = std::move(*text);
     }
   }
 
@@ -454,17 +500,26 @@ class Builder {
     }
   }
 
-  // Parents first; of two at the same place the one named later stays on top. What the caller names is
-  // mounted after the sandbox's own and so shows through it, but never over a directory below it.
+  // Parents first; of two at the same place the one named later stays on top. What the caller names
+  // is mounted after the sandbox's own and so shows through it, but never over a directory below
+  // it.
   void sort_mounts() {
-    std::ranges::stable_sort(view_.config.mounts, {}, [](const ViewMount& m) { return depth_of(m.target); });
+    const auto depth = [](const ViewMount& m) { return depth_of(m.target); };
+    std::vector<ViewMount> sorted;
+    for (ViewMount& mount : view_.config.mounts) {
+      const auto place = std::ranges::upper_bound(sorted, depth(mount), {}, depth);
+      sorted.insert(place, std::move(mount));
+    }
+    view_.config.mounts = std::move(sorted);
   }
 
   void choose_workdir() {
     std::string dir = host_.cwd.empty() ? "/" : host_.cwd;
     if (options_.workdir) dir = typed(*options_.workdir);
     // The sandbox's own directories do not have the host's below them.
-    if (!options_.workdir && covered_by_own(dir) && !shown_above(dir)) {
+    const bool in_home =
+        std::ranges::any_of(homes_, [&](const std::string& h) { return is_at_or_below(dir, h); });
+    if (!options_.workdir && covered_by_own(dir) && !shown_above(dir) && !in_home) {
       std::string_view top = dir;
       dir = std::string(top.substr(0, top.find('/', 1)));
     }
@@ -502,49 +557,20 @@ class Builder {
 
 const char* action_name(RuleAction action) {
   switch (action) {
-    case RuleAction::kReadWrite: return "rw";
-    case RuleAction::kReadOnly: return "ro";
-    case RuleAction::kAbsent: return "absent";
-    case RuleAction::kDeny: return "deny";
+    case RuleAction::kReadWrite:
+      return "rw";
+    case RuleAction::kReadOnly:
+      return "ro";
+    case RuleAction::kAbsent:
+      return "absent";
+    case RuleAction::kDeny:
+      return "deny";
   }
   return "deny";
 }
 
-View compute_view(const ExecOptions& options, const Host& host) { return Builder(options, host).build(); }
-
-std::string protected_home(const Host& host) {
-  std::string home = host.variable("HOME");
-  if (!home.starts_with('/')) {
-    home.clear();
-    for (const Account& account : host.accounts) {
-      if (account.uid == host.uid) {
-        home = account.home;
-        break;
-      }
-    }
-  }
-  if (home.empty()) return {};
-  home = absolute_path(home, "/", "");
-  home = host.real_path(home).value_or(home);
-  if (home == "/root") return home;
-  const bool system = contains(policy::workspace_never(), home) || at_or_below_any(home, policy::workspace_never_below());
-  return system ? std::string() : home;
-}
-
-std::string why_no_workspace(const std::string& dir, const std::string& home, const Host& host) {
-  if (!home.empty() && dir == home) return "is $HOME";
-  if (!home.empty() && is_below(home, dir)) return "contains $HOME";
-  if (dir == host.real_path(host.variable("HOME")).value_or("")) return "is $HOME";
-  if (contains(policy::workspace_never(), dir) || at_or_below_any(dir, policy::workspace_never_below())) {
-    return "is a system directory";
-  }
-  for (const Account& account : host.accounts) {
-    if (dir == account.home) return account.uid == host.uid ? "is the home directory" : "is another user's home";
-    // System accounts' homes are places such as /srv/app/state: no reason to refuse /srv/app.
-    const bool person = account.uid == 0 || (account.uid >= 1000 && account.uid < 65534);
-    if (person && is_below(account.home, dir)) return "contains a user's home";
-  }
-  return {};
+View compute_view(const ExecOptions& options, const Host& host) {
+  return Builder(options, host).build();
 }
 
 }  // namespace uks::cli

@@ -41,7 +41,7 @@ struct View {
   ViewConfig config;
   std::map<std::string, std::string> mount_reasons;  // by target, for --explain
   std::vector<GoferTree> trees;
-  std::vector<GoferRule> rules;  // sorted by path, one each
+  std::vector<GoferRule> rules;      // sorted by path, one each
   std::vector<std::string> notices;  // lines for stderr, without `uks: `
   std::vector<std::string> errors;   // what keeps the command from running; lines likewise
   std::string workdir;               // where the command starts
@@ -51,11 +51,14 @@ struct View {
 
 View compute_view(const ExecOptions& options, const Host& host);
 
+// By the policy lists: no workspace, and no home whose contents could be hidden.
+bool is_system_directory(const std::string& dir);
+
 // Why the directory cannot be the workspace by itself (`is $HOME` …); empty if it can.
 std::string why_no_workspace(const std::string& dir, const std::string& home, const Host& host);
 
-// The home directory that the policy protects: $HOME, else that of /etc/passwd; real path. Empty if there
-// is none that could be told from the system (unset, `/`, `/usr/sbin` …).
+// The home directory that the policy protects: $HOME, else that of /etc/passwd; real path. Empty if
+// there is none that could be told from the system (unset, `/`, `/usr/sbin` …).
 std::string protected_home(const Host& host);
 
 }  // namespace uks::cli

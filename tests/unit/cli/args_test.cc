@@ -30,8 +30,9 @@ TEST(Args, CommandIsEverythingAfterTheDashes) {
 }
 
 TEST(Args, ListFlagsTakeOneValueEach) {
-  const ExecOptions o = options_of({"exec", "--ro", "/a", "--ro=/b", "--rw", ".", "--env", "A=1 2", "--env",
-                                    "B=", "--hide", "*.pem", "--pass-env", "X", "--tmpfs", "/t", "--", "c"});
+  const ExecOptions o =
+      options_of({"exec", "--ro", "/a", "--ro=/b", "--rw", ".", "--env", "A=1 2", "--env",
+                  "B=", "--hide", "*.pem", "--pass-env", "X", "--tmpfs", "/t", "--", "c"});
   EXPECT_EQ(o.ro, (Strings{"/a", "/b"}));
   EXPECT_EQ(o.rw, (Strings{"."}));
   EXPECT_EQ(o.env, (Strings{"A=1 2", "B="}));
@@ -42,7 +43,8 @@ TEST(Args, ListFlagsTakeOneValueEach) {
 }
 
 TEST(Args, ValuesMayLookLikeFlagsOrLists) {
-  const ExecOptions o = options_of({"exec", "--env", "A=[1,2]", "--ro", "-odd", "--hide", "[x]", "--", "c"});
+  const ExecOptions o =
+      options_of({"exec", "--env", "A=[1,2]", "--ro", "-odd", "--hide", "[x]", "--", "c"});
   EXPECT_EQ(o.env, (Strings{"A=[1,2]"}));
   EXPECT_EQ(o.ro, (Strings{"-odd"}));
   EXPECT_EQ(o.hide, (Strings{"[x]"}));
@@ -65,7 +67,8 @@ TEST(Args, UserAndTimeout) {
   EXPECT_EQ(o.user->gid, 5u);
   EXPECT_EQ(o.timeout_ms, 1500);
   EXPECT_FALSE(parse_user("0")->gid);
-  for (const char* bad : {"", "root", "1:", ":1", "-1", "4294967295", "1:2:3", "1 "}) EXPECT_FALSE(parse_user(bad)) << bad;
+  for (const char* bad : {"", "root", "1:", ":1", "-1", "4294967295", "1:2:3", "1 "})
+    EXPECT_FALSE(parse_user(bad)) << bad;
 }
 
 TEST(Args, Durations) {
@@ -80,8 +83,10 @@ TEST(Args, Durations) {
 }
 
 TEST(Args, ANameDoesNotExist) {
-  EXPECT_NE(error_of({"exec", "box", "--", "ls"}).find("sandbox box does not exist"), std::string::npos);
-  EXPECT_NE(error_of({"exec", "--quiet", "box", "ls", "-l"}).find("does not exist"), std::string::npos);
+  EXPECT_NE(error_of({"exec", "box", "--", "ls"}).find("sandbox box does not exist"),
+            std::string::npos);
+  EXPECT_NE(error_of({"exec", "--quiet", "box", "ls", "-l"}).find("does not exist"),
+            std::string::npos);
 }
 
 TEST(Args, NothingToRun) {
@@ -92,14 +97,20 @@ TEST(Args, NothingToRun) {
 }
 
 TEST(Args, UnknownFlagsAreOneLine) {
-  EXPECT_EQ(error_of({"exec", "--bogus", "--", "c"}), "unknown flag --bogus (see `uks exec --help`)");
-  EXPECT_EQ(error_of({"exec", "--bogus=1", "--", "c"}), "unknown flag --bogus (see `uks exec --help`)");
+  EXPECT_EQ(error_of({"exec", "--bogus", "--", "c"}),
+            "unknown flag --bogus (see `uks exec --help`)");
+  EXPECT_EQ(error_of({"exec", "--bogus=1", "--", "c"}),
+            "unknown flag --bogus (see `uks exec --help`)");
   EXPECT_EQ(error_of({"exec", "-z", "--", "c"}), "unknown flag -z (see `uks exec --help`)");
   EXPECT_EQ(error_of({"--bogus", "exec", "--", "c"}), "unknown flag --bogus (see `uks --help`)");
   EXPECT_NE(error_of({"run", "x"}).find("unknown subcommand run"), std::string::npos);
-  for (const Strings& args : {Strings{"exec", "--ro"}, {"exec", "--platform", "kvm", "--", "c"}, {"exec", "--env", "K", "--", "c"},
-                              {"exec", "--log-level", "loud", "--", "c"}, {"exec", "--hostname", "a b", "--", "c"},
-                              {"exec", "--quiet=maybe", "--", "c"}, {"exec", "--ro=", "--", "c"}}) {
+  for (const Strings& args : {Strings{"exec", "--ro"},
+                              {"exec", "--platform", "kvm", "--", "c"},
+                              {"exec", "--env", "K", "--", "c"},
+                              {"exec", "--log-level", "loud", "--", "c"},
+                              {"exec", "--hostname", "a b", "--", "c"},
+                              {"exec", "--quiet=maybe", "--", "c"},
+                              {"exec", "--ro=", "--", "c"}}) {
     const std::string message = error_of(args);
     EXPECT_NE(message, "no error") << args.back();
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
@@ -107,7 +118,8 @@ TEST(Args, UnknownFlagsAreOneLine) {
 }
 
 TEST(Args, HelpAndVersion) {
-  for (const Strings& args : {Strings{"--help"}, {"-h"}, {"--version"}, {"exec", "--help"}, {"exec", "-h", "--", "c"}}) {
+  for (const Strings& args :
+       {Strings{"--help"}, {"-h"}, {"--version"}, {"exec", "--help"}, {"exec", "-h", "--", "c"}}) {
     EXPECT_TRUE(std::holds_alternative<PrintText>(parse_args(args)));
   }
   EXPECT_EQ(options_of({"exec", "--", "ls", "--help"}).command, (Strings{"ls", "--help"}));

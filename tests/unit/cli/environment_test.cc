@@ -30,7 +30,8 @@ TEST(Globs, Names) {
 }
 
 TEST(Environment, OnlyListedNamesPass) {
-  const Environment env = compute({"PATH=/bin", "LC_ALL=C", "CFLAGS=-O2", "FOO=1", "LD_PRELOAD=x", "SSH_AUTH_SOCK=/s", "nonsense"});
+  const Environment env = compute({"PATH=/bin", "LC_ALL=C", "CFLAGS=-O2", "FOO=1", "LD_PRELOAD=x",
+                                   "SSH_AUTH_SOCK=/s", "nonsense"});
   EXPECT_TRUE(has(env, "PATH=/bin"));
   EXPECT_TRUE(has(env, "LC_ALL=C"));
   EXPECT_TRUE(has(env, "CFLAGS=-O2"));
@@ -41,9 +42,10 @@ TEST(Environment, OnlyListedNamesPass) {
 }
 
 TEST(Environment, CredentialsAreWithheldByName) {
-  const Environment env = compute({"CARGO_REGISTRY_TOKEN=a", "NODE_AUTH_TOKEN=b", "npm_config_//r/:_authToken=c",
-                                   "GO_SECRET=d", "GOOGLE_API_KEY=e", "GOOGLE_APPLICATION_CREDENTIALS=f",
-                                   "PYTHON_PASSWORD=g", "GIT_AUTHOR_NAME=h"});
+  const Environment env =
+      compute({"CARGO_REGISTRY_TOKEN=a", "NODE_AUTH_TOKEN=b", "npm_config_//r/:_authToken=c",
+               "GO_SECRET=d", "GOOGLE_API_KEY=e", "GOOGLE_APPLICATION_CREDENTIALS=f",
+               "PYTHON_PASSWORD=g", "GIT_AUTHOR_NAME=h"});
   ASSERT_EQ(env.variables.size(), 2u);
   EXPECT_TRUE(has(env, "GIT_AUTHOR_NAME=h"));
 }
@@ -69,7 +71,9 @@ TEST(Environment, FlagsWin) {
   EXPECT_FALSE(has(env, "PATH=/bin"));
   EXPECT_TRUE(has(env, "NEW=1"));
   EXPECT_TRUE(has(env, "TMPDIR=/else"));
-  EXPECT_EQ(std::ranges::count_if(env.variables, [](const auto& v) { return v.starts_with("TMPDIR="); }), 1);
+  EXPECT_EQ(
+      std::ranges::count_if(env.variables, [](const auto& v) { return v.starts_with("TMPDIR="); }),
+      1);
 }
 
 TEST(Environment, CleanKeepsTheBareNecessities) {
@@ -78,7 +82,8 @@ TEST(Environment, CleanKeepsTheBareNecessities) {
   const Environment env = compute({"LANG=C", "HOME=/h", "CFLAGS=x"}, options);
   EXPECT_FALSE(has(env, "LANG=C"));
   EXPECT_TRUE(has(env, "HOME=/h"));
-  EXPECT_TRUE(std::ranges::any_of(env.variables, [](const auto& v) { return v.starts_with("PATH="); }));
+  EXPECT_TRUE(
+      std::ranges::any_of(env.variables, [](const auto& v) { return v.starts_with("PATH="); }));
 }
 
 TEST(Environment, PwdFollowsTheWorkingDirectory) {

@@ -27,7 +27,8 @@ TEST(ExitStatus, Mapping) {
 TEST(ChildFiles, StatLines) {
   EXPECT_EQ(parse_stat_parent("12 (a b) S 7 12 12 0"), 7);
   EXPECT_EQ(parse_stat_parent("12 (a) R 9 (b) S 7 12"), 7);
-  for (const char* bad : {"", "12", "12 (a)", "12 (a) S", "12 (a) S ", "12 (a) S x", "12 (a) S 7"}) {
+  for (const char* bad :
+       {"", "12", "12 (a)", "12 (a) S", "12 (a) S ", "12 (a) S x", "12 (a) S 7"}) {
     EXPECT_FALSE(parse_stat_parent(bad)) << bad;
   }
 }
@@ -109,7 +110,8 @@ TEST(SandboxConfig, MalformedBytesAreRefused) {
   const std::string good = encode_config(sample());
   EXPECT_FALSE(decode_config(""));
   EXPECT_FALSE(decode_config("\xc0"));
-  for (size_t length = 0; length < good.size(); length += 7) EXPECT_FALSE(decode_config(good.substr(0, length)));
+  for (size_t length = 0; length < good.size(); length += 7)
+    EXPECT_FALSE(decode_config(good.substr(0, length)));
   // Any result will do, as long as there is one.
   for (size_t i = 0; i < good.size(); ++i) {
     std::string bytes = good;
@@ -124,7 +126,8 @@ TEST(Explain, NamesCannotForgeLines) {
 }
 
 TEST(Host, Passwd) {
-  const auto accounts = parse_passwd("root:x:0:0:r:/root:/bin/sh\nbad\nx:y:z:0::/h:/s\nu:x:1000:100::/home/u:\n#c\n");
+  const auto accounts =
+      parse_passwd("root:x:0:0:r:/root:/bin/sh\nbad\nx:y:z:0::/h:/s\nu:x:1000:100::/home/u:\n#c\n");
   ASSERT_EQ(accounts.size(), 2u);
   EXPECT_EQ(accounts[1].uid, 1000u);
   EXPECT_EQ(accounts[1].gid, 100u);

@@ -18,9 +18,12 @@ class FakeHost final : public Host {
     uid = gid = 1000;
     cwd = "/home/u/proj";
     environment = {"HOME=/home/u", "PATH=/usr/bin:/home/u/tools/bin:/home/u/.ssh/bin"};
-    accounts = {{0, 0, "/root"}, {1000, 1000, "/home/u"}, {1001, 1001, "/home/v"}, {33, 33, "/var/www"}};
-    for (const char* dir : {"/", "/etc", "/usr", "/tmp", "/home", "/home/u", "/home/v", "/home/u/proj", "/home/u/proj/sub",
-                            "/home/u/tools/bin", "/home/u/.ssh", "/home/u/.ssh/bin", "/tmp/work", "/data", "/root", "/var/www", "/run/x"}) {
+    accounts = {
+        {0, 0, "/root"}, {1000, 1000, "/home/u"}, {1001, 1001, "/home/v"}, {33, 33, "/var/www"}};
+    for (const char* dir :
+         {"/", "/etc", "/usr", "/tmp", "/home", "/home/u", "/home/v", "/home/u/proj",
+          "/home/u/proj/sub", "/home/u/tools/bin", "/home/u/.ssh", "/home/u/.ssh/bin", "/tmp/work",
+          "/data", "/root", "/var/www", "/run/x"}) {
       files[dir] = FileKind::kDirectory;
     }
     files["/etc/shadow"] = files["/etc/gshadow"] = files["/etc/passwd"] = FileKind::kFile;
@@ -37,7 +40,8 @@ class FakeHost final : public Host {
     return real;
   }
   std::optional<std::string> read_text(const std::string& path, size_t) const override {
-    if (path == "/etc/passwd") return "root:x:0:0:r:/root:/bin/sh\nu:x:1000:1000::/home/u:/bin/sh\nbroken\n";
+    if (path == "/etc/passwd")
+      return "root:x:0:0:r:/root:/bin/sh\nu:x:1000:1000::/home/u:/bin/sh\nbroken\n";
     return std::nullopt;
   }
   std::map<std::string, FileKind> files;
@@ -48,7 +52,8 @@ class FakeHost final : public Host {
 std::string action_at(const View& view, const std::string& path) {
   const GoferRule* best = nullptr;
   for (const GoferRule& rule : view.rules) {
-    if (is_at_or_below(path, rule.path) && (!best || rule.path.size() > best->path.size())) best = &rule;
+    if (is_at_or_below(path, rule.path) && (!best || rule.path.size() > best->path.size()))
+      best = &rule;
   }
   return best ? action_name(best->action) : "";
 }
@@ -84,10 +89,16 @@ TEST(View, DefaultHasTheWorkspaceAndTheAllowList) {
   EXPECT_EQ(action_at(view, "/home/u/.config/git/credentials"), "deny");
   EXPECT_EQ(action_at(view, "/home/u/tools/bin/x"), "ro");
   EXPECT_EQ(action_at(view, "/home/u/.ssh/bin"), "absent");
+  // Known by inode too, unlike the home as a whole.
+  EXPECT_TRUE(std::ranges::any_of(
+      view.rules, [](const GoferRule& r) { return r.path == "/home/u/.ssh" && r.track; }));
+  EXPECT_TRUE(std::ranges::any_of(
+      view.rules, [](const GoferRule& r) { return r.path == "/home/u" && !r.track; }));
   EXPECT_EQ(action_at(view, "/home/u/proj/x"), "rw");
   EXPECT_EQ(action_at(view, "/etc/shadow"), "absent");
   EXPECT_EQ(action_at(view, "/etc/hosts"), "");
-  for (const char* own : {"/tmp", "/dev", "/proc", "/sys", "/run"}) EXPECT_TRUE(mount_at(view, own)) << own;
+  for (const char* own : {"/tmp", "/dev", "/proc", "/sys", "/run"})
+    EXPECT_TRUE(mount_at(view, own)) << own;
   EXPECT_EQ(view.config.files.size(), 3u);
 }
 
@@ -100,7 +111,8 @@ TEST(View, ShadowIsLocked) {
 }
 
 TEST(View, SomeDirectoriesAreNoWorkspace) {
-  for (const char* dir : {"/", "/home", "/home/u", "/home/v", "/etc", "/usr", "/tmp", "/root", "/var/www"}) {
+  for (const char* dir :
+       {"/", "/home", "/home/u", "/home/v", "/etc", "/usr", "/tmp", "/root", "/var/www"}) {
     FakeHost host;
     host.cwd = dir;
     const View view = compute_view({}, host);
@@ -118,7 +130,8 @@ TEST(View, AWorkspaceBelowTmpShowsThrough) {
   const View view = compute_view({}, host);
   EXPECT_TRUE(passes(view, "/tmp/work"));
   const auto position = [&](const char* target) {
-    return std::ranges::find(view.config.mounts, target, &ViewMount::target) - view.config.mounts.begin();
+    return std::ranges::find(view.config.mounts, target, &ViewMount::target) -
+           view.config.mounts.begin();
   };
   EXPECT_LT(position("/tmp"), position("/tmp/work"));
 }
@@ -180,8 +193,37 @@ TEST(View, HideWins) {
   EXPECT_EQ(action_at(view, "/home/u/proj/link"), "deny");
   EXPECT_EQ(action_at(view, "/data/x"), "deny");
   EXPECT_EQ(action_at(view, "/home/u/.cargo/bin"), "deny");
-  EXPECT_TRUE(std::ranges::any_of(view.rules, [](const GoferRule& r) { return r.path == "/home/u/proj/**/*.pem"; }));
-  EXPECT_FALSE(std::ranges::any_of(view.config.files, [](const ViewFile& f) { return f.path == "/etc/resolv.conf"; }));
+  EXPECT_TRUE(std::ranges::any_of(
+      view.rules, [](const GoferRule& r) { return r.path == "/home/u/proj/**/*.pem"; }));
+  EXPECT_FALSE(std::ranges::any_of(view.config.files,
+                                   [](const ViewFile& f) { return f.path == "/etc/resolv.conf"; }));
+}
+
+TEST(View, NamesThatLookLikePatternsAreNotShown) {
+  FakeHost host;
+  host.cwd = "/home/u/a*";
+  host.files["/home/u/a*"] = FileKind::kDirectory;
+  const View view = compute_view({}, host);
+  EXPECT_FALSE(view.workspace_passes);
+  EXPECT_EQ(action_at(view, "/home/u/a*"), "absent");
+  ExecOptions options;
+  options.rw = {"."};
+  EXPECT_EQ(compute_view(options, host).errors.size(), 1u);
+}
+
+TEST(View, ASecretBehindALinkStaysASecret) {
+  FakeHost host;
+  host.links["/home/u/.npmrc"] = "/home/u/dotfiles/npmrc";
+  host.links["/home/u/.netrc"] = "/data/netrc";
+  host.files["/home/u/dotfiles/npmrc"] = host.files["/data/netrc"] = FileKind::kFile;
+  View view = compute_view({}, host);
+  EXPECT_EQ(action_at(view, "/home/u/dotfiles/npmrc"), "absent");
+  EXPECT_EQ(action_at(view, "/data/netrc"), "deny");
+  ExecOptions options;
+  options.ro = {"~"};
+  view = compute_view(options, host);
+  EXPECT_EQ(action_at(view, "/home/u/dotfiles/npmrc"), "deny");
+  EXPECT_EQ(action_at(view, "/home/u/dotfiles/x"), "ro");
 }
 
 TEST(View, HidingTheWorkspace) {
@@ -245,6 +287,22 @@ TEST(View, AChangedHomeDoesNotOpenTheRealOne) {
   EXPECT_EQ(action_at(view, "/data/letters"), "absent");
 }
 
+TEST(View, AHomeBelowTmpIsThere) {
+  FakeHost host;
+  host.files["/tmp/h"] = host.files["/tmp/h/proj"] = FileKind::kDirectory;
+  host.environment = {"HOME=/tmp/h"};
+  host.cwd = "/tmp/h";
+  View view = compute_view({}, host);
+  ASSERT_TRUE(mount_at(view, "/tmp/h"));
+  EXPECT_EQ(mount_at(view, "/tmp/h")->kind, MountKind::kOverlay);
+  EXPECT_EQ(view.trees[mount_at(view, "/tmp/h")->tree].root, "/tmp/h");
+  EXPECT_EQ(view.workdir, "/tmp/h");
+  EXPECT_EQ(action_at(view, "/tmp/h/x"), "absent");
+  host.cwd = "/tmp/h/proj";
+  view = compute_view({}, host);
+  EXPECT_TRUE(passes(view, "/tmp/h/proj"));
+}
+
 TEST(View, HomesThatAreTheSystemAreNotHidden) {
   for (const char* home : {"/", "/usr", "/etc", "/usr/sbin", ""}) {
     FakeHost host;
@@ -273,7 +331,8 @@ TEST(GoferConfig, RefusesWhatJsonCannotCarry) {
   view.rules.push_back({"/\xff", RuleAction::kDeny, true, ""});
   EXPECT_FALSE(encode_gofer_config(view, bad));
   EXPECT_TRUE(is_utf8("a\xc3\xa9\xf0\x9f\x98\x80"));
-  for (const char* wrong : {"\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"}) EXPECT_FALSE(is_utf8(wrong));
+  for (const char* wrong : {"\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"})
+    EXPECT_FALSE(is_utf8(wrong));
 }
 
 TEST(Paths, AreCleaned) {
