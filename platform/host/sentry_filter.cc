@@ -1,0 +1,89 @@
+#include "platform/host/sentry_filter.h"
+
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#endif
+
+namespace uks {
+namespace {
+
+using bpf::allow;
+using bpf::arg;
+using bpf::arg32;
+using bpf::when;
+
+void on_filter_hit(int, siginfo_t* info, void*) {
+  char text[96];
+  const int n = snprintf(text, sizeof text, "uks: internal: the sentry's filter refused system call %d\n",
+                         info->si_syscall);
+  (void)!write(2, text, static_cast<size_t>(n));
+  _exit(125);
+}
+
+}  // namespace
+
+// The reasons are in platform/README.md, "Host calls".
+bpf::Program sentry_filter() {
+  bpf::Policy policy(bpf::trap(), bpf::kill_process());
+  // Data of descriptors that the gofer or the keeper handed over; none can be opened here.
+  policy.on({SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev,
+             SYS_preadv2, SYS_pwritev2, SYS_lseek, SYS_fstat, SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync,
+             SYS_close, SYS_memfd_create, SYS_copy_file_range},
+            allow());
+  policy.on(SYS_fcntl, when(arg32(1).in({F_GETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC, F_ADD_SEALS, F_GET_SEALS,
+                                         F_GETPIPE_SZ}),
+                            allow()));
+  // Waiting for stubs, the keeper, the gofer, the guest's streams, deadlines.
+  policy.on({SYS_epoll_wait, SYS_epoll_pwait, SYS_epoll_ctl, SYS_poll, SYS_ppoll, SYS_timerfd_settime, SYS_recvmsg,
+             SYS_sendmsg, SYS_recvfrom, SYS_waitid},
+            allow());
+  // No address: only to the peers of our socket pairs.
+  policy.on(SYS_sendto, when(arg(4).equals(0), allow()));
+  policy.on(SYS_ioctl,
+            when(arg32(1).in({SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND, SECCOMP_IOCTL_NOTIF_ID_VALID,
+                              SECCOMP_IOCTL_NOTIF_ADDFD, SECCOMP_IOCTL_NOTIF_SET_FLAGS}) ||
+                     // Terminals passed through: never TIOCSTI, TIOCLINUX, TIOCSETD, TIOCSCTTY.
+                     arg32(1).in({TCGETS, TCSETS, TCSETSW, TCSETSF, TIOCGWINSZ, TIOCSWINSZ, FIONREAD, TIOCOUTQ, TCFLSH,
+                                  TCSBRK, TCSBRKP, TCXONC, 0x802c542a, 0x402c542b, 0x402c542c, 0x402c542d}),
+                 allow()));
+  // Our own memory, never executable.
+  policy.on(SYS_mmap, when(arg32(2).only(PROT_READ | PROT_WRITE), allow()));
+  policy.on(SYS_mprotect, when(arg32(2).only(PROT_READ | PROT_WRITE), allow()));
+  policy.on({SYS_munmap, SYS_mremap, SYS_brk}, allow());
+  policy.on(SYS_madvise, when(arg32(2).in({MADV_DONTNEED, MADV_FREE, MADV_NORMAL, MADV_WILLNEED, MADV_DONTDUMP}), allow()));
+  // Threads among themselves.
+  policy.on({SYS_futex, SYS_sched_yield, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_getpid,
+             SYS_gettid, SYS_restart_syscall, SYS_sigaltstack},
+            allow());
+  // Kicks: SIGURG, which every bystander ignores.
+  policy.on(SYS_tgkill, when(arg32(2).equals(SIGURG), allow()));
+  // Clocks and chance.
+  policy.on({SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_getrandom,
+             SYS_sched_getaffinity, SYS_getcpu, SYS_times, SYS_getrusage},
+            allow());
+  return policy.compile();
+}
+
+Result<void> install_sentry_filter() {
+  struct sigaction action {};
+  action.sa_sigaction = on_filter_hit;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSYS, &action, nullptr);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return HostErr();
+  const bpf::Program program = sentry_filter();
+  TRY(bpf::install(program, SECCOMP_FILTER_FLAG_TSYNC));
+  return {};
+}
+
+}  // namespace uks

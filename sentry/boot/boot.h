@@ -1,0 +1,53 @@
+// Bringing a sandbox up: zygotes, kernel, view, first process.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "gofer/proto/client.h"
+#include "platform/trap/trap_platform.h"
+#include "sentry/boot/config.h"
+#include "sentry/ipc/futex.h"
+#include "sentry/task/dispatcher.h"
+#include "sentry/task/event_loop.h"
+#include "sentry/task/kernel.h"
+
+namespace uks {
+
+class Boot final : private HostWatcher {
+ public:
+  explicit Boot(SandboxConfig config);
+  ~Boot() override;
+
+  // The whole life of the sentry; its exit status.
+  int run();
+
+ private:
+  // Steps, in order. False: failed, and the keeper was told why.
+  bool make_platform();
+  bool make_view();
+  bool start_first_process();
+
+  // The first process's stdio, ids, limits, working directory.
+  Result<void> set_up_task(Task& task);
+  // Finds argv[0] and loads it, as execvp(3) does. The errno that decided.
+  Result<int64_t> exec_first(Task& task);
+  bool looks_like_text(Task& task, const std::string& path);
+  void pause_until_killed();
+  void on_host_events(uint32_t events) override;
+  void on_keeper(const keeper::Message& message);
+  void on_finished(int wait_status);
+  bool fail(const std::string& text, int status = 125);
+
+  SandboxConfig config_;
+  std::unique_ptr<keeper::Channel> keeper_;
+  StubLayout layout_;
+  std::unique_ptr<gofer::GoferClient> gofer_;
+  Kernel kernel_;
+  FutexTable futexes_;
+  EventLoop events_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<Platform> platform_;
+  std::unique_ptr<StraceSink> strace_;
+};
+
+}  // namespace uks
