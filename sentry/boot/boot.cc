@@ -130,7 +130,7 @@ Result<void> Boot::set_up_task(Task& task) {
   std::vector<Ref<HostFile>> streams;
   for (int fd = 0; fd < 3; fd++) {
     if (!config_.stdio_open[static_cast<size_t>(fd)]) continue;
-    auto file = make_host_file(events_, UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 64)), config_.stdio_names[static_cast<size_t>(fd)], streams);
+    auto file = make_host_file(events_, UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 64)), stdio_names_[static_cast<size_t>(fd)], streams);
     if (!file) return Err(file.error());
     streams.push_back(*file);
     TRY(task.fd_table->install_at(task, fd, *file, false));
@@ -223,6 +223,11 @@ bool Boot::start_first_process() {
 
 int Boot::run() {
   signal(SIGPIPE, SIG_IGN);
+  for (size_t fd = 0; fd < stdio_names_.size(); fd++) {
+    char name[4096];
+    const ssize_t n = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), name, sizeof name);
+    if (n > 0 && name[0] == '/') stdio_names_[fd].assign(name, static_cast<size_t>(n));
+  }
   keeper_ = std::make_unique<keeper::Channel>(UniqueFd(keeper::kKeeperFd));
   if (!make_platform()) return 125;
   // From here on there are threads; the zygotes exist, and no guest runs before the filter is in place.

@@ -39,6 +39,7 @@ class Boot final : private HostWatcher {
   bool fail(const std::string& text, int status = 125);
 
   SandboxConfig config_;
+  std::array<std::string, 3> stdio_names_;  // host paths of the standard streams; empty: none
   std::unique_ptr<keeper::Channel> keeper_;
   StubLayout layout_;
   std::unique_ptr<gofer::GoferClient> gofer_;
