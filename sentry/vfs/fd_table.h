@@ -5,6 +5,7 @@
 
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
+#include "sentry/task/task.h"
 #include "sentry/vfs/file.h"
 
 namespace uks {

@@ -3,10 +3,12 @@
 
 #include "sentry/fs/epoll/epoll.h"
 #include "sentry/vfs/locks.h"
+#include "sentry/vfs/ops.h"
 
 namespace uks {
 
 void forget_epoll_items(File& file);  // sentry/fs/epoll
+Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot, int flags);  // sentry/fs/pipe
 
 File::~File() {
   if (epoll_items) forget_epoll_items(*this);
@@ -37,11 +39,17 @@ Result<size_t> File::pread(Task&, IoSink&, int64_t) { return Err(ESPIPE); }
 Result<size_t> File::pwrite(Task&, IoSource&, int64_t) { return Err(ESPIPE); }
 Result<int64_t> File::seek(Task&, int64_t, int) { return Err(ESPIPE); }
 Result<void> File::iterate(Task&, const DirentSink&) { return Err(ENOTDIR); }
-Result<Ref<File>> File::reopen(Task&, int) { return Err(ENXIO); }
 Result<int64_t> File::ioctl(Task&, uint32_t, uint64_t) { return Err(ENOTTY); }
 Result<MappableFd> File::mappable_fd(Task&, int, bool) { return Err(ENODEV); }
 Result<void> File::truncate(Task&, int64_t) { return Err(EINVAL); }
 Result<void> File::allocate(Task&, int, int64_t, int64_t) { return Err(ESPIPE); }
 Result<void> File::sync(Task&, bool) { return Err(EINVAL); }
+
+Result<Ref<File>> File::reopen(Task& task, int flags) {
+  if (path_.mount) return open_place(task, path_, flags);
+  Inode* node = inode();
+  if (node && node->type() == S_IFIFO && node->special) return open_fifo(task, path_, node->special, flags);
+  return Err(ENXIO);
+}
 
 }  // namespace uks

@@ -87,8 +87,9 @@ class File : public RefCounted {
   virtual Result<void> sync(Task& task, bool data_only);
   // Called at every close(2) of a descriptor (not only the last): releases POSIX locks.
   virtual void on_close(Task& task) { (void)task; }
-  // A new description of the same object, for an open of /proc/PID/fd/N (or /dev/fd/N) when path() is
-  // empty. Runs again after kBlocked, as open_fifo() does. ENXIO.
+  // A new description of the same object, for an open of /proc/PID/fd/N: by its place if it has one;
+  // anonymous objects that can be opened again override this. Runs again after kBlocked, as
+  // open_fifo() does. ENXIO.
   virtual Result<Ref<File>> reopen(Task& task, int flags);
   // Extra lines of /proc/PID/fdinfo/N.
   virtual std::string fdinfo() const { return {}; }

@@ -298,7 +298,13 @@ Result<Path> base_of(Task& task, int dirfd, std::string_view path) {
   Ref<File> file = TRY(task.fds().get(dirfd));
   if (!path.empty() && (!file->path() || !file->path().inode() || !file->path().inode()->is_dir()))
     return Err(ENOTDIR);
-  return file->path();
+  return place_of(*file);
+}
+
+Path place_of(const File& file) {
+  if (file.path()) return file.path();
+  Inode* inode = file.inode();
+  return inode ? Path{{}, Dentry::make_root(Ref<Inode>(inode))} : Path{};
 }
 
 Result<Path> resolve_at(Task& task, int dirfd, UserPath user_path, uint64_t flags) {

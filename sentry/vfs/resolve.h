@@ -11,6 +11,8 @@
 
 namespace uks {
 
+class File;
+
 // Flags of the walks below; RESOLVE_* of openat2(2) may be or-ed in.
 inline constexpr uint64_t kFollowLast = 1ull << 32;   // the last component too, if it is a link
 inline constexpr uint64_t kMustBeDir = 1ull << 33;    // ENOTDIR otherwise
@@ -26,6 +28,7 @@ struct LastName {
   Path child;             // resolve_create only: where `name` leads; its dentry may be negative
 };
 
+// A magic link to an object without a place (a pipe, a socket) leads to a path whose mount is null.
 // Errors: ENOENT ENOTDIR EACCES ELOOP ENAMETOOLONG EXDEV, and what the file system says.
 Result<Path> resolve(Task& task, const Path& base, std::string_view path, uint64_t flags);
 // The directory that holds the last component, which is not looked up.
@@ -41,7 +44,8 @@ Path cross_mounts(Task& task, Path path);
 
 // Where a relative `path` starts for openat-like calls: AT_FDCWD, or a descriptor. EBADF, ENOTDIR.
 Result<Path> base_of(Task& task, int dirfd, std::string_view path);
-// The place a descriptor refers to, for AT_EMPTY_PATH and f*() calls. Null dentry: anonymous object.
+// The place a description refers to, for AT_EMPTY_PATH and f*() calls. An anonymous object's has no mount.
+Path place_of(const File& file);
 // base_of + copy-in + resolve; with kEmptyPath an empty path yields the descriptor's own place.
 Result<Path> resolve_at(Task& task, int dirfd, UserPath path, uint64_t flags);
 
