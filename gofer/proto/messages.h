@@ -24,7 +24,7 @@ inline constexpr size_t kMaxName = 255;
 inline constexpr size_t kMaxWalkNames = 256;
 inline constexpr size_t kMaxLinkTarget = 4095;
 inline constexpr size_t kMaxXattrValue = 48 * 1024;  // larger values: E2BIG (Linux's own limit is 64 KiB)
-inline constexpr size_t kMaxForgets = 4096;
+inline constexpr size_t kMaxForgets = 4000;
 
 enum class Op : uint32_t {
   kAttach = 1,

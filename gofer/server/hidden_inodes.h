@@ -1,0 +1,39 @@
+// Recognises hidden files by inode, so that another hard link does not show them.
+#pragma once
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "gofer/server/rules.h"
+#include "platform/base/unique_fd.h"
+
+namespace uks::gofer {
+
+// The files that deny and absent rules with literal paths name, and those in directories that they name.
+// They are looked for when the first file with more than one link is opened: most sandboxes never open
+// one, and start-up stays free of scans. A sandbox cannot change hidden files, so later is not too late.
+class HiddenInodes {
+ public:
+  // Files and directories looked at in all, denied ones first. Beyond it files are known by path only.
+  static constexpr size_t kMaxScanned = 10'000;
+
+  // `host_root`: an open "/"; rule paths are looked up below it.
+  HiddenInodes(const RuleSet& rules, UniqueFd host_root) : rules_(rules), host_root_(std::move(host_root)) {}
+
+  bool contains(uint64_t dev, uint64_t ino);
+  int root_fd() const { return host_root_.get(); }
+
+ private:
+  void scan();
+  void scan_rule(size_t rule);
+
+  const RuleSet& rules_;
+  UniqueFd host_root_;
+  std::once_flag once_;
+  std::set<std::pair<uint64_t, uint64_t>> inodes_;  // not changed after scan()
+  size_t scanned_ = 0;
+  bool truncated_ = false;
+};
+
+}  // namespace uks::gofer
