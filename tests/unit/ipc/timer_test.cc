@@ -26,7 +26,7 @@ TEST(TimerQueue, FiresInOrderAndAllowsRearming) {
   Recorder late(queue, [&] { fired.push_back(2); });
   Recorder early(queue, [&] {
     fired.push_back(1);
-    if (fired.size() < 3) early.arm(15);
+    if (fired.size() < 2) early.arm(15);
   });
   late.arm(20);
   early.arm(10);
@@ -41,9 +41,10 @@ TEST(TimerFd, CountsPeriodsWhenRead) {
   OneTask one;
   auto timer = make_ref<TimerFd>(one.kernel.timers, CLOCK_MONOTONIC, O_RDWR, nullptr);
   const int64_t now = monotonic_now();
-  constexpr int64_t kHour = 3600 * kNsPerSecond;
+  constexpr int64_t kPeriod = 10 * kNsPerSecond;
   // First expiry three and a half periods ago: four are due.
-  timer->set(now - 3 * kHour - kHour / 2, kHour, true);
+  if (now < 4 * kPeriod) GTEST_SKIP() << "the machine has just started";
+  timer->set(now - 3 * kPeriod - kPeriod / 2, kPeriod, true);
   one.kernel.timers.run(monotonic_now());
   EXPECT_EQ(timer->poll_events(), uint32_t{EPOLLIN | EPOLLRDNORM});
   uint64_t count = 0;
@@ -52,7 +53,7 @@ TEST(TimerFd, CountsPeriodsWhenRead) {
   EXPECT_EQ(count, 4u);
   EXPECT_EQ(timer->poll_events(), 0u);
   EXPECT_GT(timer->remaining(), 0);
-  EXPECT_LE(timer->remaining(), kHour);
+  EXPECT_LE(timer->remaining(), kPeriod);
 }
 
 TEST(Clock, DeadlinesSaturate) {
