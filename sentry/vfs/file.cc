@@ -7,11 +7,9 @@
 
 namespace uks {
 
-void forget_epoll_items(File& file);  // sentry/fs/epoll
 Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot, int flags);  // sentry/fs/pipe
 
 File::~File() {
-  if (epoll_items) forget_epoll_items(*this);
   if (epoll_items) forget_epoll_items(*this);
   // The description's own locks (flock, OFD) end with it.
   if (locks_taken_) {

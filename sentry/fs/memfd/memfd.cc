@@ -190,7 +190,7 @@ Result<Ref<File>> make_memfd(Task& task, const std::string& name, unsigned flags
   return make_ref<MemfdFile>(Path{}, O_RDWR | O_LARGEFILE, std::move(inode));
 }
 
-Result<int64_t> memfd_fcntl(File& file, int command, uint64_t arg) {
+Result<int64_t> memfd_fcntl(Task&, File& file, int command, uint64_t arg) {
   if (file.kind() != FileKind::kMemfd) return Err(EINVAL);
   if (command == F_ADD_SEALS && !file.writable()) return Err(EPERM);
   if (command != F_ADD_SEALS && command != F_GET_SEALS) return Err(EINVAL);

@@ -56,6 +56,6 @@ class MemfdFile final : public File {
 Result<Ref<File>> make_memfd(Task& task, const std::string& name, unsigned flags);
 
 // F_ADD_SEALS and F_GET_SEALS. EINVAL: not a memfd.
-Result<int64_t> memfd_fcntl(File& file, int command, uint64_t arg);
+Result<int64_t> memfd_fcntl(Task& task, File& file, int command, uint64_t arg);
 
 }  // namespace uks

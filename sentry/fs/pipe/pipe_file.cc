@@ -134,7 +134,10 @@ Result<int64_t> pipe_fcntl(Task& task, File& file, int command, uint64_t arg) {
   return static_cast<int64_t>(size);
 }
 
-Result<Ref<File>> PipeFile::reopen(Task& task, int flags) { return open_end(task, path(), pipe_, inode_, flags); }
+Result<Ref<File>> PipeFile::reopen(Task& task, int flags) {
+  if (path()) return File::reopen(task, flags);  // a fifo: by its name, with the checks of an open
+  return open_end(task, Path{}, pipe_, inode_, flags);
+}
 
 Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot, int flags) {
   if (!state_slot) state_slot = make_ref<Pipe>();
