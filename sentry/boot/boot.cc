@@ -53,7 +53,7 @@ Boot::Boot(SandboxConfig config) : config_(std::move(config)), events_(kernel_) 
 Boot::~Boot() = default;
 
 bool Boot::fail(const std::string& text, int status) {
-  keeper_->send(keeper::Op::kMessage, 0, 0, text);
+  keeper_->send(keeper::Op::kMessage, 0, 1, text);
   keeper_->send(keeper::Op::kExit, 0, status << 8);
   return false;
 }

@@ -105,7 +105,7 @@ SandboxConfig make_config(const ExecOptions& options, const View& view, Environm
   config.strace = options.strace;
   config.log_level = options.log_level;
   config.quiet = options.quiet;
-  config.summary = options.summary;
+  config.summary = !options.quiet && (options.summary || ::isatty(STDERR_FILENO));
   return config;
 }
 
