@@ -68,9 +68,9 @@ bpf::Program sentry_filter() {
             allow());
   // Kicks: SIGURG, which every bystander ignores.
   policy.on(SYS_tgkill, when(arg32(2).equals(SIGURG), allow()));
-  // Clocks and chance.
+  // Clocks, chance, the host's name and load (what uname and sysinfo show to guests).
   policy.on({SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_getrandom,
-             SYS_sched_getaffinity, SYS_getcpu, SYS_times, SYS_getrusage},
+             SYS_sched_getaffinity, SYS_getcpu, SYS_times, SYS_getrusage, SYS_uname, SYS_sysinfo},
             allow());
   return policy.compile();
 }
