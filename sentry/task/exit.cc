@@ -49,8 +49,8 @@ void Kernel::exit_task(Task& task, int wait_status) {
   const bool last = group->threads.size() == 1;
   const Ref<AddressSpace> mm = task.mm;
   const Ref<GuestThread> thread = task.thread;
-  if (mm && !mm->gone && (!last || mm->users > 1)) {
-    // Somebody else lives in this memory: robust futexes and the joiner's word (mm_release()).
+  if (mm && !mm->gone && (!last || mm->users > 1 || mm->has_shared_memory)) {
+    // Somebody else lives in this memory, or in a part of it: robust futexes and the joiner's word (mm_release()).
     exit_robust_list(task);
     if (task.clear_child_tid) {
       const uint32_t zero = 0;
@@ -84,7 +84,7 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
     const Ref<Task> task(group.threads.back());
     if (task->thread) host_threads.push_back(task->thread);
     if (task->mm) mm = task->mm;
-    if (mm && !mm->gone && mm->users > 1) exit_robust_list(*task);
+    if (mm && !mm->gone && (mm->users > 1 || mm->has_shared_memory)) exit_robust_list(*task);
     detach_task(*task);
     if (task->thread) task->thread->task = nullptr;
     task->thread = nullptr;

@@ -21,6 +21,7 @@ namespace uks {
 namespace {
 
 constexpr size_t kChunk = 1 << 16;
+constexpr int kLargeFile = 0100000;  // the kernel's O_LARGEFILE, which F_GETFL shows
 class MemfdFs final : public FileSystem {
  public:
   const char* type() const override { return "tmpfs"; }
@@ -185,7 +186,7 @@ Result<Ref<File>> make_memfd(Task& task, const std::string& name, unsigned flags
   if (!fd) return Err(errno == EMFILE ? ENFILE : errno);
   Attr attr = TRY(make_anon_inode(task, S_IFREG | (flags & MFD_NOEXEC_SEAL ? 0666u : 0777u))->getattr());
   auto inode = make_ref<MemfdInode>(std::move(fd), name, attr);
-  return make_ref<MemfdFile>(Path{}, O_RDWR | O_LARGEFILE, std::move(inode));
+  return make_ref<MemfdFile>(Path{}, O_RDWR | kLargeFile, std::move(inode));
 }
 
 Result<int64_t> memfd_fcntl(Task&, File& file, int command, uint64_t arg) {

@@ -39,6 +39,13 @@ size_t Pipe::peek(char* to, size_t n) const {
 
 void Pipe::consume(size_t n) {
   const bool was_full = full();
+  for (size_t left = n; left > 0 && !segments_.empty();) {
+    Segment& front = segments_.front();
+    const size_t part = std::min(left, front.length);
+    front.length -= part;
+    left -= part;
+    if (front.length == 0) segments_.pop_front();
+  }
   used_ -= n;
   head_ = used_ == 0 ? 0 : (head_ + n) & (ring_size_ - 1);
   if (used_ == 0 && ring_size_ > kDefaultSize) {
@@ -48,8 +55,21 @@ void Pipe::consume(size_t n) {
   if (was_full && !full()) queue.wake(EPOLLOUT | EPOLLWRNORM);
 }
 
-void Pipe::append(const char* from, size_t n) {
+void Pipe::push_segment(size_t n, bool packet) {
+  if (segments_.empty()) {
+    if (!packet) return;
+    if (used_ > 0) segments_.push_back({used_, false});
+  }
+  if (!packet && !segments_.back().packet) {
+    segments_.back().length += n;
+  } else {
+    segments_.push_back({n, packet});
+  }
+}
+
+void Pipe::append(const char* from, size_t n, bool packet) {
   if (n == 0) return;
+  push_segment(n, packet);
   grow(used_ + n);
   const size_t tail = (head_ + used_) & (ring_size_ - 1);
   const size_t first = std::min(n, ring_size_ - tail);
@@ -68,6 +88,7 @@ void Pipe::prepend(const char* from, size_t n) {
   memcpy(ring_.get() + head_, from, first);
   memcpy(ring_.get(), from + first, n - first);
   used_ += n;
+  if (!segments_.empty()) segments_.push_front({n, false});
   queue.wake(EPOLLIN | EPOLLRDNORM);
 }
 
@@ -78,10 +99,12 @@ Result<size_t> Pipe::read(IoSink& sink) {
     return Err(EAGAIN);
   }
   // Bytes leave the ring only once they have arrived: a bad buffer loses nothing.
+  const bool packet = !segments_.empty() && segments_.front().packet;
+  const size_t limit = segments_.empty() ? used_ : segments_.front().length;
   size_t done = 0;
-  while (done < used_ && sink.remaining() > 0) {
+  while (done < limit && sink.remaining() > 0) {
     const size_t at = (head_ + done) & (ring_size_ - 1);
-    const size_t run = std::min(used_ - done, ring_size_ - at);
+    const size_t run = std::min(limit - done, ring_size_ - at);
     auto n = sink.write(ring_.get() + at, run);
     if (!n) {
       if (done == 0) return Err(n.error());
@@ -90,26 +113,29 @@ Result<size_t> Pipe::read(IoSink& sink) {
     if (*n == 0) break;
     done += *n;
   }
-  consume(done);
+  consume(packet ? limit : done);
   return done;
 }
 
-Result<size_t> Pipe::write(IoSource& source) {
-  if (readers_ == 0) return Err(EPIPE);
+Result<size_t> Pipe::write(IoSource& source, bool packets) {
   const size_t wanted = source.remaining();
-  if (wanted == 0) return size_t{0};
+  if (wanted == 0) return size_t{0};  // before anything else, as pipe_write()
+  if (readers_ == 0) return Err(EPIPE);
+  // A packet takes a page of its own, however short.
+  if (packets && segments_.size() >= capacity_ / kPageSize) return Err(EAGAIN);
   if (free() == 0 || (wanted <= kPageSize && free() < wanted)) return Err(EAGAIN);
   size_t left = std::min(wanted, free());
   size_t done = 0;
   while (left > 0) {
-    auto bytes = source.peek(left);
+    if (packets && segments_.size() >= capacity_ / kPageSize) break;
+    auto bytes = source.peek(packets ? std::min(left, kPageSize) : left);
     if (!bytes) {
       if (done == 0) return Err(bytes.error());
       break;
     }
     const size_t n = std::min(bytes->size(), left);
     if (n == 0) break;
-    append(bytes->data(), n);
+    append(bytes->data(), n, packets);
     source.advance(n);
     done += n;
     left -= n;
@@ -160,6 +186,7 @@ void Pipe::remove_end(bool reads, bool writes) {
   if (readers_ == 0 && writers_ == 0) {
     // The last end: what was in flight is gone, also for a fifo that is opened again.
     used_ = head_ = 0;
+    segments_.clear();
     ring_.reset();
     ring_size_ = 0;
     return;

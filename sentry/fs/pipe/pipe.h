@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <utility>
 
@@ -32,16 +33,18 @@ class Pipe final : public RefCounted {
   size_t capacity() const { return capacity_; }
   size_t free() const { return capacity_ > used_ ? capacity_ - used_ : 0; }
 
-  // Moves what is there, at most sink.remaining(). 0: empty and no writer is left. EAGAIN: empty.
+  // Moves what is there, at most sink.remaining(), of a packet only this one, of which the rest is dropped.
+  // 0: empty and no writer is left. EAGAIN: empty.
   Result<size_t> read(IoSink& sink);
   // Writes of at most PIPE_BUF bytes are whole or EAGAIN, longer ones may be partial. EPIPE: no reader.
-  Result<size_t> write(IoSource& source);
+  // `packets` (O_DIRECT): each PIPE_BUF bytes are a packet of their own.
+  Result<size_t> write(IoSource& source, bool packets = false);
   // Copies up to `n` bytes from the front without consuming them (tee).
   size_t peek(char* to, size_t n) const;
   // Drops `n` <= size() bytes from the front.
   void consume(size_t n);
   // Appends `n` <= free() bytes.
-  void append(const char* from, size_t n);
+  void append(const char* from, size_t n, bool packet = false);
 
   // Puts back what consume() took; may exceed the capacity for a while.
   void prepend(const char* from, size_t n);
@@ -68,7 +71,14 @@ class Pipe final : public RefCounted {
   WaitQueue open_queue;
 
  private:
+  // A run of bytes that is one packet, or plain stream data beside packets.
+  struct Segment {
+    size_t length;
+    bool packet;
+  };
+
   void grow(size_t needed);
+  void push_segment(size_t n, bool packet);
   bool full() const { return free() < kPageSize; }
 
   std::unique_ptr<char[]> ring_;
@@ -76,6 +86,7 @@ class Pipe final : public RefCounted {
   size_t head_ = 0;
   size_t used_ = 0;
   size_t capacity_;
+  std::deque<Segment> segments_;  // empty while no packet is in flight
   uint32_t readers_ = 0;
   uint32_t writers_ = 0;
   uint64_t reader_opens_ = 0;
@@ -112,7 +123,7 @@ class PipeFile final : public File {
 // SIGPIPE to the writer, as pipe_write() sends it.
 void send_sigpipe(Task& task);
 
-// A new pipe: read end, write end. `flags`: O_NONBLOCK, O_DIRECT (packet mode: EINVAL, not offered).
+// A new pipe: read end, write end. `flags`: O_NONBLOCK, O_DIRECT (packet mode).
 Result<std::pair<Ref<File>, Ref<File>>> make_pipe(Task& task, int flags);
 
 // F_GETPIPE_SZ and F_SETPIPE_SZ. EBADF: not a pipe.

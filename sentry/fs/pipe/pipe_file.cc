@@ -84,7 +84,7 @@ std::string PipeFile::anonymous_name() const {
 Result<size_t> PipeFile::read(Task&, IoSink& sink) { return pipe_->read(sink); }
 
 Result<size_t> PipeFile::write(Task& task, IoSource& source) {
-  auto n = pipe_->write(source);
+  auto n = pipe_->write(source, flags() & O_DIRECT);
   if (!n && n.error() == EPIPE) send_sigpipe(task);
   return n;
 }
@@ -119,8 +119,8 @@ void send_sigpipe(Task& task) {
 Result<std::pair<Ref<File>, Ref<File>>> make_pipe(Task& task, int flags) {
   auto pipe = make_ref<Pipe>();
   Ref<Inode> inode = make_anon_inode(task, S_IFIFO | 0600);
-  Ref<File> reader = make_ref<PipeFile>(Path{}, O_RDONLY | (flags & O_NONBLOCK), pipe, inode);
-  Ref<File> writer = make_ref<PipeFile>(Path{}, O_WRONLY | (flags & O_NONBLOCK), pipe, inode);
+  Ref<File> reader = make_ref<PipeFile>(Path{}, O_RDONLY | (flags & (O_NONBLOCK | O_DIRECT)), pipe, inode);
+  Ref<File> writer = make_ref<PipeFile>(Path{}, O_WRONLY | (flags & (O_NONBLOCK | O_DIRECT)), pipe, inode);
   return std::pair{std::move(reader), std::move(writer)};
 }
 

@@ -88,6 +88,26 @@ TEST(Pipe, CapacityRoundsAndKeepsContent) {
   EXPECT_EQ(*pipe->set_capacity(1, false), 4096u);
 }
 
+TEST(Pipe, PacketsKeepTheirEnds) {
+  Ends pipe;
+  const auto packet = [&](const std::string& text) {
+    BufferSource source{std::span<const char>(text)};
+    return pipe->write(source, true);
+  };
+  ASSERT_TRUE(put(*pipe, "stream"));
+  ASSERT_TRUE(packet("abc"));
+  ASSERT_TRUE(packet("de"));
+  ASSERT_TRUE(put(*pipe, "tail"));
+  EXPECT_EQ(get(*pipe, 4), "stre");
+  EXPECT_EQ(get(*pipe, 10), "am");
+  EXPECT_EQ(get(*pipe, 2), "ab");  // the rest of the packet is dropped
+  EXPECT_EQ(get(*pipe, 10), "de");
+  EXPECT_EQ(get(*pipe, 10), "tail");
+  EXPECT_EQ(pipe->size(), 0u);
+  for (int i = 0; i < 16; i++) ASSERT_TRUE(packet("p"));
+  EXPECT_EQ(packet("p").error(), EAGAIN);
+}
+
 TEST(Pipe, PrependPutsBackInFront) {
   Ends pipe;
   ASSERT_TRUE(put(*pipe, "world"));
