@@ -14,7 +14,6 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kTaskSize = 0x7ffffffff000;
 constexpr size_t kMaxHeaders = 64;  // Linux takes up to 64 KiB of them; real files have about a dozen
-uint64_t page_down(uint64_t n) { return n & ~(kPage - 1); }
 uint64_t page_up(uint64_t n) { return (n + kPage - 1) & ~(kPage - 1); }
 
 Result<void> read_exactly(Task& task, File& file, void* to, size_t n, uint64_t offset) {
