@@ -29,8 +29,9 @@ itimerspec current(const PosixTimer& timer) {
 
 Result<int64_t> sys_timer_create(Task& task, int clockid, UserIn event, UserOut timer_id) {
   TRY(guest_clock_resolution(task, clockid));
-  // Linux has timers on CPU clocks too; here they are the unsupported kind, as MONOTONIC_RAW is there.
-  if (!is_wall_clock(clockid)) return Err(EOPNOTSUPP);
+  // Linux has timers on the CPU clocks of threads and other processes too; here they are the unsupported
+  // kind, as MONOTONIC_RAW is there.
+  if (!is_wall_clock(clockid) && clockid != CLOCK_PROCESS_CPUTIME_ID) return Err(EOPNOTSUPP);
   if (clockid == CLOCK_REALTIME_ALARM || clockid == CLOCK_BOOTTIME_ALARM) return Err(EPERM);
   std::optional<PosixTimer::Event> wanted;
   if (event) {

@@ -23,6 +23,12 @@ int64_t saturating_add(int64_t a, int64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
+// When a process could have used `left` more CPU time: all its threads may run at once.
+MonotonicNs cpu_sample_time(ThreadGroup& group, int64_t left) {
+  const int64_t threads = std::max<int64_t>(1, static_cast<int64_t>(group.threads.size()));
+  return deadline_from_relative_ns(std::max(kCpuSample, left / threads));
+}
+
 }  // namespace
 
 IntervalTimer::IntervalTimer(ThreadGroup& group, int which)
@@ -38,9 +44,7 @@ void IntervalTimer::arm_at(int64_t target) {
     arm(target);
     return;
   }
-  // All threads may run at once: the target cannot come sooner than the rest divided by their number.
-  const int64_t threads = std::max<int64_t>(1, static_cast<int64_t>(group_.threads.size()));
-  arm(deadline_from_relative_ns(std::max(kCpuSample, (target - now()) / threads)));
+  arm(cpu_sample_time(group_, target - now()));
 }
 
 void IntervalTimer::set(int64_t value, int64_t interval) {
@@ -76,6 +80,18 @@ void IntervalTimer::on_expire() {
 PosixTimer::PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event)
     : Timer(group.kernel.timers), group_(group), id_(id), clock_(clock), event_(event) {}
 
+int64_t PosixTimer::now() const {
+  return on_cpu_clock() ? static_cast<int64_t>(group_cpu_ns(group_)) : monotonic_now();
+}
+
+void PosixTimer::arm_due() {
+  if (on_cpu_clock()) {
+    arm(cpu_sample_time(group_, due_ - now()));
+  } else {
+    arm(std::max(due_, monotonic_now() + (interval_ > 0 ? kShortestPeriod : 0)));
+  }
+}
+
 void PosixTimer::set(int64_t value, int64_t interval, bool absolute) {
   disarm();
   due_ = 0;
@@ -83,14 +99,18 @@ void PosixTimer::set(int64_t value, int64_t interval, bool absolute) {
   overrun_ = 0;
   missed_ = 0;
   if (value == 0) return;
-  due_ = std::max<int64_t>(1, absolute ? deadline_from_absolute(clock_, to_timespec(value))
-                                       : deadline_from_relative_ns(value));
-  arm(due_);
+  if (on_cpu_clock()) {
+    due_ = std::max<int64_t>(1, absolute ? value : saturating_add(now(), value));
+  } else {
+    due_ = std::max<int64_t>(1, absolute ? deadline_from_absolute(clock_, to_timespec(value))
+                                         : deadline_from_relative_ns(value));
+  }
+  arm_due();
 }
 
 int64_t PosixTimer::remaining() const {
   if (due_ == 0) return 0;
-  const int64_t left = due_ - monotonic_now();
+  const int64_t left = due_ - now();
   if (left > 0) return left;
   // Due but not run yet: 1 ns, as common_timer_get() shows it; 0 for SIGEV_NONE.
   return event_.notify == SIGEV_NONE ? 0 : 1;
@@ -98,12 +118,16 @@ int64_t PosixTimer::remaining() const {
 
 void PosixTimer::on_expire() {
   int64_t extra = 0;
+  const int64_t at = now();
+  if (at < due_) {
+    arm_due();
+    return;
+  }
   if (interval_ > 0) {
     const int64_t step = interval_;
-    const MonotonicNs now = monotonic_now();
-    extra = std::max<int64_t>(0, (now - due_) / step);
+    extra = std::max<int64_t>(0, (at - due_) / step);
     due_ = saturating_add(due_, (extra + 1) * step);
-    arm(std::max(due_, now + kShortestPeriod));
+    arm_due();
   } else {
     due_ = 0;
   }
@@ -140,8 +164,7 @@ void CpuLimitTimer::watch() {
   const uint64_t seconds = std::min(limit.rlim_cur, limit.rlim_max);
   if (seconds > INT64_MAX / kNsPerSecond - 1) return;
   const int64_t left = static_cast<int64_t>(seconds) * kNsPerSecond - static_cast<int64_t>(group_cpu_ns(group_));
-  const int64_t threads = std::max<int64_t>(1, static_cast<int64_t>(group_.threads.size()));
-  arm(deadline_from_relative_ns(std::max(kCpuSample, left / threads)));
+  arm(cpu_sample_time(group_, left));
 }
 
 // check_process_timers() in kernel/time/posix-cpu-timers.c.

@@ -53,12 +53,16 @@ class PosixTimer final : public Timer {
   int overrun() const { return overrun_; }
 
  private:
+  // `due_` and now() are on CLOCK_MONOTONIC, or on the process's CPU clock, which is looked at again and again.
+  bool on_cpu_clock() const { return clock_ == CLOCK_PROCESS_CPUTIME_ID; }
+  int64_t now() const;
+  void arm_due();
   ThreadGroup& group_;
   int id_;
   clockid_t clock_;
   Event event_;
   int64_t interval_ = 0;
-  MonotonicNs due_ = 0;  // 0: disarmed
+  int64_t due_ = 0;      // 0: disarmed
   int overrun_ = 0;      // of the last signal sent
   int64_t missed_ = 0;   // since then
 };
