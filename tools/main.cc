@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "gofer/server/main.h"
@@ -20,27 +21,40 @@ namespace {
 // The roles rely on the descriptors of fds.h: somebody who calls them by hand gets a line, not a
 // crash.
 bool has_role_descriptors() {
-  return ::fcntl(keeper::kConfigFd, F_GET_SEALS) > 0 &&
+  return ::fcntl(keeper::kConfigFd, F_GET_SEALS) >= 0 &&
          ::fcntl(keeper::kFirstGoferFd, F_GETFD) >= 0;
 }
 
+// Waits for the keeper to complete the configuration; false if it gave up, after it has said why.
+bool wait_for_start() {
+  char byte;
+  ssize_t n;
+  do {
+    n = ::read(keeper::kStartFd, &byte, 1);
+  } while (n < 0 && errno == EINTR);
+  ::close(keeper::kStartFd);
+  return n == 1;
+}
+
 int gofer_role() {
+  if (!wait_for_start()) return cli::kExitFailure;
   int connections[keeper::kGoferConnections];
   for (int i = 0; i < keeper::kGoferConnections; ++i) connections[i] = keeper::kFirstGoferFd + i;
   return gofer::gofer_main(keeper::kConfigFd, connections, keeper::kLogFd);
 }
 
 int sentry_role() {
+  if (!drop_to_sentry_identity()) {
+    cli::print_notice("internal: cannot give up privileges");
+    return cli::kExitFailure;
+  }
+  if (!wait_for_start()) return cli::kExitFailure;
   auto config = read_config(keeper::kConfigFd);
   if (!config) {
     cli::print_notice("internal: the sentry's configuration is unreadable");
     return cli::kExitFailure;
   }
   ::close(keeper::kConfigFd);
-  if (!drop_to_sentry_identity()) {
-    cli::print_notice("internal: cannot give up privileges");
-    return cli::kExitFailure;
-  }
   set_up_logging("sentry", keeper::kLogFd, config->log_level);
   return sentry_main(std::move(*config));
 }

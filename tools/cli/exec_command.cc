@@ -10,6 +10,8 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "platform/keeper/fds.h"
 #include "sentry/boot/config.h"
@@ -109,62 +111,87 @@ SandboxConfig make_config(const ExecOptions& options, const View& view, Environm
   return config;
 }
 
-int run_sandbox(const ExecOptions& options, const SandboxConfig& config,
-                const std::string& gofer_config, SignalState signals, int log_fd, int strace_fd) {
-  Terminal terminal;
-  terminal.save();
-  // Stubs whose sentry died become our children, not init's: we can find and kill them.
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+// The processes of a sandbox, waiting for their configurations.
+struct Started {
+  UniqueFd gofer_config, sentry_config;
+  UniqueFd start;  // the pipe's writing end
+  UniqueFd sentry_socket;
+  Child gofer, sentry;
+};
 
-  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!null) return fail_host("/dev/null", errno);
-  auto gofer_file = make_config_file("uks-gofer", gofer_config);
-  if (!gofer_file) return fail_host("internal: memfd", gofer_file.error().value);
-  auto sentry_file = make_config_file("uks-sentry", encode_config(config));
-  if (!sentry_file) return fail_host("internal: memfd", sentry_file.error().value);
+Result<std::pair<UniqueFd, UniqueFd>> make_socket_pair() {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return HostErr();
+  return std::pair(UniqueFd(pair[0]), UniqueFd(pair[1]));
+}
+
+// Starts the roles before the view is known: their start-up and its computation run side by side.
+// If this process gives up, they see the end of the pipe.
+Result<Started> start_roles(int log_fd, int strace_fd) {
+  Started started;
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return HostErr();
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return HostErr();
+  const UniqueFd start_end(pipe[0]);
+  started.start.reset(pipe[1]);
+  started.gofer_config = TRY(make_config_file("uks-gofer"));
+  started.sentry_config = TRY(make_config_file("uks-sentry"));
+  auto [keeper_end, sentry_end] = TRY(make_socket_pair());
+  started.sentry_socket = std::move(keeper_end);
 
   Role gofer{"gofer",
              {{null.get(), 0},
               {null.get(), 1},
               {STDERR_FILENO, 2},
-              {gofer_file->get(), keeper::kConfigFd},
-              {log_fd, keeper::kLogFd}}};
-  Role sentry{
-      "sentry",
-      {{0, 0}, {1, 1}, {2, 2}, {sentry_file->get(), keeper::kConfigFd}, {log_fd, keeper::kLogFd}}};
+              {started.gofer_config.get(), keeper::kConfigFd},
+              {log_fd, keeper::kLogFd},
+              {start_end.get(), keeper::kStartFd}}};
+  Role sentry{"sentry",
+              {{0, 0},
+               {1, 1},
+               {2, 2},
+               {started.sentry_config.get(), keeper::kConfigFd},
+               {log_fd, keeper::kLogFd},
+               {sentry_end.get(), keeper::kKeeperFd},
+               {start_end.get(), keeper::kStartFd}}};
+  if (strace_fd >= 0) sentry.fds.push_back({strace_fd, keeper::kStraceFd});
   std::vector<UniqueFd> ends;
   for (int i = 0; i < keeper::kGoferConnections; ++i) {
-    int pair[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-      return fail_host("internal: socketpair", errno);
-    ends.emplace_back(pair[0]);
-    ends.emplace_back(pair[1]);
-    gofer.fds.push_back({pair[0], keeper::kFirstGoferFd + i});
-    sentry.fds.push_back({pair[1], keeper::kFirstGoferFd + i});
+    auto [gofer_side, sentry_side] = TRY(make_socket_pair());
+    gofer.fds.push_back({gofer_side.get(), keeper::kFirstGoferFd + i});
+    sentry.fds.push_back({sentry_side.get(), keeper::kFirstGoferFd + i});
+    ends.push_back(std::move(gofer_side));
+    ends.push_back(std::move(sentry_side));
   }
-  int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-    return fail_host("internal: socketpair", errno);
-  UniqueFd keeper_end(pair[0]);
-  UniqueFd sentry_end(pair[1]);
-  sentry.fds.push_back({sentry_end.get(), keeper::kKeeperFd});
-  if (options.strace) sentry.fds.push_back({strace_fd, keeper::kStraceFd});
+  // The sentry has more to do before it can run anything.
+  started.sentry = TRY(start_role(sentry));
+  started.gofer = TRY(start_role(gofer));
+  return started;
+}
 
-  auto gofer_child = start_role(gofer);
-  if (!gofer_child) return fail_host("internal: cannot start the gofer", gofer_child.error().value);
-  auto sentry_child = start_role(sentry);
-  if (!sentry_child)
-    return fail_host("internal: cannot start the sentry",
-                     sentry_child.error().value);  // the gofer sees its connections end
-  ends.clear();
-  sentry_end.reset();
-  gofer_file->reset();
-  sentry_file->reset();
-  null.reset();
+Result<void> configure(Started& started, const std::string& gofer_config,
+                       const std::string& sentry_config) {
+  TRY(fill_config_file(started.gofer_config.get(), gofer_config));
+  TRY(fill_config_file(started.sentry_config.get(), sentry_config));
+  if (::write(started.start.get(), "..", 2) != 2) return HostErr();  // a byte for each
+  started.start.reset();
+  started.gofer_config.reset();
+  started.sentry_config.reset();
+  return {};
+}
 
-  Keeper watch({options.timeout_ms, options.quiet, options.summary}, terminal, std::move(signals),
-               std::move(*sentry_child), std::move(*gofer_child), std::move(keeper_end));
-  return watch.run();
+int explain_view(const ExecOptions& options, const View& view, const Environment& environment) {
+  const std::string text = explain(view, environment, options);
+  for (const std::string& error : view.errors) print_notice(error);
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail_host("stdout", errno);
+    done += static_cast<size_t>(n);
+  }
+  return view.errors.empty() ? 0 : kExitFailure;
 }
 
 }  // namespace
@@ -184,22 +211,26 @@ int exec_command(ExecOptions options) {
   }
   close_inherited(log, strace);
 
+  Terminal terminal;
+  terminal.save();
+  auto signals = take_signals();
+  if (!signals) return fail_host("internal: signals", signals.error().value);
+  std::optional<Started> started;
+  if (!options.explain) {
+    // Stubs whose sentry died become our children, not init's: we can find and kill them.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    const int strace_fd = strace ? strace.get() : STDERR_FILENO;
+    auto roles = start_roles(log ? log.get() : STDERR_FILENO, options.strace ? strace_fd : -1);
+    if (!roles) return fail_host("internal: cannot start a sandbox", roles.error().value);
+    started = std::move(*roles);
+  }
+
   const RealHost host;
   const View view = compute_view(options, host);
-  Environment environment = compute_environment(host.environment, options, view.workdir,
-                                                same_directory(host.variable("PWD"), view.workdir));
-  if (options.explain) {
-    const std::string text = explain(view, environment, options);
-    for (const std::string& error : view.errors) print_notice(error);
-    size_t done = 0;
-    while (done < text.size()) {
-      const ssize_t n = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return fail_host("stdout", errno);
-      done += static_cast<size_t>(n);
-    }
-    return view.errors.empty() ? 0 : kExitFailure;
-  }
+  const bool pwd_is_workdir = same_directory(host.variable("PWD"), view.workdir);
+  Environment environment =
+      compute_environment(host.environment, options, view.workdir, pwd_is_workdir);
+  if (!started) return explain_view(options, view, environment);
   if (!view.errors.empty()) return fail(view.errors.front());
   std::string bad_path;
   const auto gofer_config = encode_gofer_config(view, bad_path);
@@ -207,13 +238,15 @@ int exec_command(ExecOptions options) {
   if (!options.quiet) {
     for (const std::string& notice : view.notices) print_notice(notice);
   }
-  auto signals = take_signals();
-  if (!signals) return fail_host("internal: signals", signals.error().value);
   const SandboxConfig config =
       make_config(options, view, std::move(environment), *signals, stdio_open);
-  const int log_fd = log ? log.get() : STDERR_FILENO;
-  const int strace_fd = strace ? strace.get() : STDERR_FILENO;
-  return run_sandbox(options, config, *gofer_config, std::move(*signals), log_fd, strace_fd);
+  if (auto done = configure(*started, *gofer_config, encode_config(config)); !done) {
+    return fail_host("internal: the sandbox cannot be configured", done.error().value);
+  }
+  Keeper watch({options.timeout_ms, options.quiet, options.summary}, terminal, std::move(*signals),
+               std::move(started->sentry), std::move(started->gofer),
+               std::move(started->sentry_socket));
+  return watch.run();
 }
 
 }  // namespace uks::cli

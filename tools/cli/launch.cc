@@ -83,20 +83,24 @@ bool place_descriptors(const std::vector<HandedFd>& fds) {
 
 }  // namespace
 
-Result<UniqueFd> make_config_file(const char* name, const std::string& content) {
+Result<UniqueFd> make_config_file(const char* name) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return HostErr();
+  return fd;
+}
+
+Result<void> fill_config_file(int fd, const std::string& content) {
   size_t done = 0;
   while (done < content.size()) {
     const ssize_t n =
-        ::pwrite(fd.get(), content.data() + done, content.size() - done, static_cast<off_t>(done));
+        ::pwrite(fd, content.data() + done, content.size() - done, static_cast<off_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return HostErr();
     done += static_cast<size_t>(n);
   }
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    return HostErr();
-  return fd;
+  constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0) return HostErr();
+  return {};
 }
 
 Result<Child> start_role(const Role& role) {

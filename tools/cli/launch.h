@@ -30,7 +30,10 @@ struct Child {
 // dispositions, no core dumps, and soft limits of its own resources raised to the hard ones.
 Result<Child> start_role(const Role& role);
 
-// An anonymous file that holds `content`, positioned at 0.
-Result<UniqueFd> make_config_file(const char* name, const std::string& content);
+// An anonymous file for a role's configuration.
+Result<UniqueFd> make_config_file(const char* name);
+
+// Writes the configuration and seals it: the role cannot change what it or the keeper reads there.
+Result<void> fill_config_file(int fd, const std::string& content);
 
 }  // namespace uks::cli

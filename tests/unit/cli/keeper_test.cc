@@ -100,8 +100,9 @@ TEST(SandboxConfig, RoundTrip) {
   EXPECT_EQ(d->view.mounts[0].size_limit, uint64_t{1} << 40);
   EXPECT_EQ(d->view.files[0].content, c.view.files[0].content);
   EXPECT_EQ(d->view.host_texts, c.view.host_texts);
-  auto file = make_config_file("test", encode_config(c));
+  auto file = make_config_file("test");
   ASSERT_TRUE(file);
+  ASSERT_TRUE(fill_config_file(file->get(), encode_config(c)));
   EXPECT_TRUE(read_config(file->get()));
   EXPECT_LT(::pwrite(file->get(), "x", 1, 0), 0);
 }
