@@ -20,6 +20,7 @@ def main():
     emit(out, "kEnvNeverCredentials", policy["environment"]["never_credentials"])
     emit(out, "kHomeAllow", policy["home"]["allow"])
     emit(out, "kHomeSecrets", policy["secrets"])
+    emit(out, "kBigSecrets", policy["big_secrets"])
     emit(out, "kSystemSecrets", policy["system_secrets"])
     emit(out, "kWorkspaceNever", policy["workspace"]["never"])
     emit(out, "kWorkspaceNeverBelow", policy["workspace"]["never_below"])

@@ -21,6 +21,9 @@ List home_allow() {
 List home_secrets() {
   return kHomeSecrets;
 }
+List big_secrets() {
+  return kBigSecrets;
+}
 List system_secrets() {
   return kSystemSecrets;
 }

@@ -12,6 +12,7 @@ List env_withhold();           // globs, any case, of names that look like crede
 List env_never_credentials();  // names that the globs above catch by accident
 List home_allow();             // paths below $HOME that show
 List home_secrets();           // paths below a home that are denied wherever that home is open
+List big_secrets();            // likewise, but with too many files to know each by inode
 List system_secrets();         // absolute paths that are denied
 List workspace_never();        // directories that are no workspace themselves
 List workspace_never_below();  // directories below which nothing is a workspace

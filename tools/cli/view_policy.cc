@@ -113,8 +113,10 @@ class Builder {
 
   std::string secret_above(const std::string& path) const {
     for (const std::string& home : homes_) {
-      for (const std::string_view secret : policy::home_secrets()) {
-        if (is_at_or_below(path, join(home, secret))) return join(home, secret);
+      for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
+        for (const std::string_view secret : list) {
+          if (is_at_or_below(path, join(home, secret))) return join(home, secret);
+        }
       }
     }
     return {};
@@ -363,22 +365,30 @@ class Builder {
     for (const Shown& s : shown_) {
       if (is_below(s.source, home)) open.insert(s.source);
     }
+    const bool home_open = opened != nullptr;
     for (const std::string_view secret : policy::home_secrets()) {
-      const std::string path = join(home, secret);
-      const bool visible = is_open(path, open);
-      const FileKind kind = host_.kind(path);
-      // Where the home is absent anyway, a rule only serves to recognise the file under other
-      // names.
-      if (visible) add_rule(path, RuleAction::kDeny, "secret");
-      if (!visible && kind != FileKind::kMissing) add_rule(path, RuleAction::kAbsent, "secret");
-      if (kind != FileKind::kLink) continue;
-      // Dotfile managers keep the file itself elsewhere. A deny rule in an absent place would make
-      // the directories on the way to it appear.
-      const auto real = host_.real_path(path);
-      if (!real || has_glob(*real)) continue;
-      const bool hidden_anyway = !opened && is_below(*real, home) && !is_open(*real, open);
-      add_rule(*real, hidden_anyway ? RuleAction::kAbsent : RuleAction::kDeny, "secret");
+      add_secret(home, join(home, secret), home_open, open, true);
     }
+    for (const std::string_view secret : policy::big_secrets()) {
+      add_secret(home, join(home, secret), home_open, open, false);
+    }
+  }
+
+  void add_secret(const std::string& home, const std::string& path, bool home_open,
+                  const std::set<std::string>& open, bool track) {
+    const bool visible = is_open(path, open);
+    const FileKind kind = host_.kind(path);
+    if (visible) add_rule(path, RuleAction::kDeny, "secret", track);
+    // Where the home is absent anyway, a rule only serves to recognise the file under other names.
+    if (!visible && track && kind != FileKind::kMissing)
+      add_rule(path, RuleAction::kAbsent, "secret");
+    if (kind != FileKind::kLink) return;
+    // Dotfile managers keep the file itself elsewhere. A deny rule in an absent place would make
+    // the directories on the way to it appear.
+    const auto real = host_.real_path(path);
+    if (!real || has_glob(*real)) return;
+    const bool hidden_anyway = !home_open && is_below(*real, home) && !is_open(*real, open);
+    add_rule(*real, hidden_anyway ? RuleAction::kAbsent : RuleAction::kDeny, "secret", track);
   }
 
   static bool is_open(const std::string& path, const std::set<std::string>& open) {
@@ -412,8 +422,10 @@ class Builder {
       const std::string home = host_.real_path(account.home).value_or("");
       if (home.empty() || home == "/" || homes_.contains(home)) continue;
       if (++count > kMaxHomes) break;
-      for (const std::string_view secret : policy::home_secrets()) {
-        add_rule(join(home, secret), RuleAction::kDeny, "another user's secret", false);
+      for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
+        for (const std::string_view secret : list) {
+          add_rule(join(home, secret), RuleAction::kDeny, "another user's secret", false);
+        }
       }
     }
   }
