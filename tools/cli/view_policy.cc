@@ -1,5 +1,5 @@
-// The default view of the sandbox and what the flags change in it. Rules go to the gofer, which has
-// no opinion of its own; mounts go to the sentry.
+// The default view of the sandbox and what the flags change in it: mounts, generated files,
+// identity. What the gofer is told is in view_rules.cc.
 #include "tools/cli/view_policy.h"
 
 #include <sys/stat.h>
@@ -10,29 +10,22 @@
 #include "tools/cli/glob.h"
 #include "tools/cli/paths.h"
 #include "tools/cli/policy_data.h"
+#include "tools/cli/view_rules.h"
 
 namespace uks::cli {
 namespace {
 
-// A path that the command line names, or that the policy derives.
-struct Shown {
-  std::string target;  // where the command sees it
-  std::string source;  // its real path on the host
-  bool writable;
-  std::string reason;
-};
-
 class Builder {
  public:
-  Builder(const ExecOptions& options, const Host& host) : options_(options), host_(host) {}
+  Builder(const ExecOptions& options, const Host& host) : scope_{options, host, {}, {}, {}} {}
 
   View build() {
-    home_ = protected_home(host_);
-    if (!home_.empty()) homes_.insert(home_);
+    home_ = protected_home(scope_.host);
+    if (!home_.empty()) scope_.homes.insert(home_);
     if (has_glob(home_)) view_.errors.push_back("$HOME: names with * or ? are not supported");
     // $HOME may have been changed (sudo -E, tests): the account's own home stays protected too.
-    for (const Account& account : host_.accounts) {
-      if (account.uid == host_.uid) add_home(account.home);
+    for (const Account& account : scope_.host.accounts) {
+      if (account.uid == scope_.host.uid) add_home(account.home);
     }
     set_identity();
     collect_hidden();
@@ -41,60 +34,60 @@ class Builder {
     add_root();
     add_own_directories();
     add_shown_mounts();
-    add_rules();
+    rules_.build();
     sort_mounts();
     add_generated_files();
     check_mount_points();
     choose_workdir();
-    finish_rules();
+    view_.rules = rules_.take();
     return std::move(view_);
   }
 
  private:
   void add_home(const std::string& home) {
-    const std::string real = host_.real_path(home).value_or("");
+    const std::string real = scope_.host.real_path(home).value_or("");
     if (real == "/root" || (!real.empty() && !has_glob(real) && !is_system_directory(real)))
-      homes_.insert(real);
+      scope_.homes.insert(real);
   }
 
   void set_identity() {
     Identity& id = view_.identity;
-    id = {host_.uid, host_.gid, host_.groups, false};
-    if (options_.user) {
-      id.uid = options_.user->uid;
-      if (options_.user->gid) {
-        id.gid = *options_.user->gid;
-      } else if (id.uid != host_.uid) {
-        const auto account =
-            std::ranges::find_if(host_.accounts, [&](const Account& a) { return a.uid == id.uid; });
-        id.gid = account == host_.accounts.end() ? id.uid : account->gid;
+    id = {scope_.host.uid, scope_.host.gid, scope_.host.groups, false};
+    if (scope_.options.user) {
+      id.uid = scope_.options.user->uid;
+      if (scope_.options.user->gid) {
+        id.gid = *scope_.options.user->gid;
+      } else if (id.uid != scope_.host.uid) {
+        const auto account = std::ranges::find_if(
+            scope_.host.accounts, [&](const Account& a) { return a.uid == id.uid; });
+        id.gid = account == scope_.host.accounts.end() ? id.uid : account->gid;
       }
-      if (id.uid != host_.uid) id.groups.clear();
-      id.virtual_root = id.uid == 0 && host_.uid != 0;
+      if (id.uid != scope_.host.uid) id.groups.clear();
+      id.virtual_root = id.uid == 0 && scope_.host.uid != 0;
     }
     view_.config.uid = id.uid;
     view_.config.gid = id.gid;
   }
 
   std::string typed(const std::string& path) const {
-    return absolute_path(path, host_.cwd.empty() ? "/" : host_.cwd, home_variable());
+    return absolute_path(path, scope_.host.cwd.empty() ? "/" : scope_.host.cwd, home_variable());
   }
   std::string home_variable() const {
-    const std::string home = host_.variable("HOME");
+    const std::string home = scope_.host.variable("HOME");
     return home.starts_with('/') ? home : home_;
   }
 
   // --hide: both the name as typed and what it leads to. A hidden name has to stay hidden when it
   // is a link, and when the file is reached by its real name.
   void collect_hidden() {
-    for (const std::string& path : options_.hide) {
+    for (const std::string& path : scope_.options.hide) {
       const std::string name = typed(path);
       if (name == "/") {
         view_.errors.push_back("--hide /: nothing would be left to run");
         continue;
       }
-      hidden_.insert(name);
-      if (const auto real = host_.real_path(name)) hidden_.insert(*real);
+      scope_.hidden.insert(name);
+      if (const auto real = scope_.host.real_path(name)) scope_.hidden.insert(*real);
       // The gofer matches real paths: links on the way to a name or pattern that may appear later.
       std::string dir = parent_of(name);
       std::string tail(base_name(name));
@@ -102,65 +95,50 @@ class Builder {
         tail = join(base_name(dir), tail).substr(1);
         dir = parent_of(dir);
       }
-      if (const auto real = host_.real_path(dir)) hidden_.insert(join(*real, tail));
+      if (const auto real = scope_.host.real_path(dir)) scope_.hidden.insert(join(*real, tail));
     }
-  }
-
-  bool is_hidden(const std::string& path) const {
-    return std::ranges::any_of(hidden_,
-                               [&](const std::string& h) { return is_at_or_below(path, h); });
-  }
-
-  std::string secret_above(const std::string& path) const {
-    for (const std::string& home : homes_) {
-      for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
-        for (const std::string_view secret : list) {
-          if (is_at_or_below(path, join(home, secret))) return join(home, secret);
-        }
-      }
-    }
-    return {};
   }
 
   void collect_shown() {
-    add_flag_paths(options_.ro, false, "--ro");
-    add_flag_paths(options_.rw, true, "--rw");
-    if (host_.cwd.empty()) {
+    add_flag_paths(scope_.options.ro, false, "--ro");
+    add_flag_paths(scope_.options.rw, true, "--rw");
+    if (scope_.host.cwd.empty()) {
       view_.notices.push_back("the current directory is gone: starting in /");
       return;
     }
-    const bool named =
-        std::ranges::any_of(shown_, [&](const Shown& s) { return s.source == host_.cwd; });
+    const bool named = std::ranges::any_of(
+        scope_.shown, [&](const Shown& s) { return s.source == scope_.host.cwd; });
     if (named) {
       view_.workspace_passes = std::ranges::any_of(
-          shown_, [&](const Shown& s) { return s.source == host_.cwd && s.writable; });
+          scope_.shown, [&](const Shown& s) { return s.source == scope_.host.cwd && s.writable; });
       return;
     }
-    if (std::ranges::any_of(
-            shown_, [&](const Shown& s) { return s.writable && is_below(host_.cwd, s.source); })) {
+    if (std::ranges::any_of(scope_.shown, [&](const Shown& s) {
+          return s.writable && is_below(scope_.host.cwd, s.source);
+        })) {
       view_.workspace_passes = true;
       return;
     }
-    std::string why = why_no_workspace(host_.cwd, home_, host_);
-    const std::string secret = secret_above(host_.cwd);
+    std::string why = why_no_workspace(scope_.host.cwd, home_, scope_.host);
+    const std::string secret = scope_.secret_above(scope_.host.cwd);
     if (why.empty() && !secret.empty())
       why = "lies in " + secret + ", which is on the list of secrets";
-    if (why.empty() && has_glob(host_.cwd)) why = "has * or ? in its name";
-    if (why.empty() && hidden_.contains(host_.cwd)) why = "is hidden";
+    if (why.empty() && has_glob(scope_.host.cwd)) why = "has * or ? in its name";
+    if (why.empty() && scope_.hidden.contains(scope_.host.cwd)) why = "is hidden";
     if (!why.empty()) {
       view_.notices.push_back("the current directory " + why +
                               ": changes in it will be discarded (--rw . passes them through)");
       return;
     }
     view_.workspace_passes = true;
-    shown_.push_back({host_.cwd, host_.cwd, true, "workspace"});
+    scope_.shown.push_back({scope_.host.cwd, scope_.host.cwd, true, "workspace"});
   }
 
   void add_flag_paths(const std::vector<std::string>& paths, bool writable,
                       const std::string& flag) {
     for (const std::string& path : paths) {
       const std::string name = typed(path);
-      const auto real = host_.real_path(name);
+      const auto real = scope_.host.real_path(name);
       if (!real) {
         view_.errors.push_back(flag + " " + path + ": no such file or directory");
         continue;
@@ -170,7 +148,7 @@ class Builder {
         view_.errors.push_back(flag + " " + path + ": names with * or ? cannot be shown");
         continue;
       }
-      if (host_.kind(*real) == FileKind::kOther) {
+      if (scope_.host.kind(*real) == FileKind::kOther) {
         view_.errors.push_back(flag + " " + path + ": neither a file nor a directory");
         continue;
       }
@@ -178,10 +156,10 @@ class Builder {
         view_.errors.push_back(flag + " " + path + ": the host's /proc and /sys are never shown");
         continue;
       }
-      shown_.push_back({*real, *real, writable, flag + " " + path});
+      scope_.shown.push_back({*real, *real, writable, flag + " " + path});
       // A name below one of the sandbox's own directories is not there to lead to the real one.
       if (name != *real && covered_by_own(name))
-        shown_.push_back({name, *real, writable, flag + " " + path});
+        scope_.shown.push_back({name, *real, writable, flag + " " + path});
     }
   }
 
@@ -205,17 +183,17 @@ class Builder {
 
   // --hide beats a flag for the same place.
   void drop_hidden_from_shown() {
-    std::erase_if(shown_, [&](const Shown& s) {
-      return hidden_.contains(s.source) || hidden_.contains(s.target);
+    std::erase_if(scope_.shown, [&](const Shown& s) {
+      return scope_.hidden.contains(s.source) || scope_.hidden.contains(s.target);
     });
-    view_.workspace_passes = view_.workspace_passes && !hidden_.contains(host_.cwd);
+    view_.workspace_passes = view_.workspace_passes && !scope_.hidden.contains(scope_.host.cwd);
   }
 
   void add_root() {
     ViewMount root;
     root.target = "/";
-    const bool writable =
-        std::ranges::any_of(shown_, [](const Shown& s) { return s.writable && s.source == "/"; });
+    const bool writable = std::ranges::any_of(
+        scope_.shown, [](const Shown& s) { return s.writable && s.source == "/"; });
     root.kind = writable ? MountKind::kGofer : MountKind::kOverlay;
     root.tree = tree_for("/", writable);
     add_mount(std::move(root),
@@ -239,7 +217,7 @@ class Builder {
     for (const std::string_view path : policy::show_if_present()) {
       const std::string name(path);
       // NixOS's /run/current-system is a link into the store: the same link serves.
-      const auto real = host_.real_path(name);
+      const auto real = scope_.host.real_path(name);
       if (!real) continue;
       ViewMount mount;
       mount.target = name;
@@ -249,7 +227,7 @@ class Builder {
       add_mount(std::move(mount), "exists on the host");
     }
     add_homes_below_own();
-    for (const std::string& path : options_.tmpfs) {
+    for (const std::string& path : scope_.options.tmpfs) {
       ViewMount mount;
       mount.target = typed(path);
       mount.kind = MountKind::kTmpfs;
@@ -258,7 +236,7 @@ class Builder {
         view_.errors.push_back("--tmpfs /: nothing would be left to run");
         continue;
       }
-      if (const auto real = host_.real_path(mount.target)) mount.target = *real;
+      if (const auto real = scope_.host.real_path(mount.target)) mount.target = *real;
       add_mount(std::move(mount), "--tmpfs " + path);
     }
   }
@@ -266,8 +244,9 @@ class Builder {
   // A home in /tmp or /run (tests, services) is not part of the root's overlay: it gets one of its
   // own.
   void add_homes_below_own() {
-    for (const std::string& home : homes_) {
-      if (!covered_by_own(home) || host_.kind(home) != FileKind::kDirectory || shown_above(home))
+    for (const std::string& home : scope_.homes) {
+      if (!covered_by_own(home) || scope_.host.kind(home) != FileKind::kDirectory ||
+          scope_.shown_above(home))
         continue;
       ViewMount mount;
       mount.target = home;
@@ -281,13 +260,13 @@ class Builder {
   // caches and histories at all fail in ways that have nothing to do with what they are asked to
   // do.
   bool opens_home(const Shown& s) const {
-    return !s.writable && std::ranges::any_of(homes_, [&](const std::string& h) {
+    return !s.writable && std::ranges::any_of(scope_.homes, [&](const std::string& h) {
       return is_at_or_below(h, s.source);
     });
   }
 
   void add_shown_mounts() {
-    for (const Shown& s : shown_) {
+    for (const Shown& s : scope_.shown) {
       if (s.target == "/") continue;  // add_root
       if (opens_home(s) && s.target == s.source && !covered_by_own(s.target)) continue;
       ViewMount mount;
@@ -303,151 +282,6 @@ class Builder {
     }
   }
 
-  void add_rule(std::string path, RuleAction action, std::string reason, bool track = true) {
-    rules_[path] = {path, action, track, std::move(reason)};
-  }
-
-  // True if what the command line names, or the workspace, shows this path.
-  const Shown* shown_above(const std::string& path) const {
-    const Shown* best = nullptr;
-    for (const Shown& s : shown_) {
-      if (is_at_or_below(path, s.source) && (!best || s.source.size() > best->source.size()))
-        best = &s;
-    }
-    return best;
-  }
-
-  void add_rules() {
-    for (const std::string& home : homes_) add_home_rules(home);
-    if (host_.uid == 0) add_other_homes();
-    for (const std::string_view path : policy::system_secrets()) {
-      const std::string name(path);
-      add_rule(name, RuleAction::kDeny, "system secret");
-      // /etc may be reached through links on some systems; the gofer knows real paths only.
-      if (host_.kind(name) == FileKind::kLink) {
-        if (const auto real = host_.real_path(name))
-          add_rule(*real, RuleAction::kDeny, "system secret");
-      }
-    }
-    // What is shown on request beats what the policy says of its ancestors and of the place itself,
-    // not the secrets below it.
-    for (const Shown& s : shown_) {
-      add_rule(s.source, s.writable ? RuleAction::kReadWrite : RuleAction::kReadOnly, s.reason);
-    }
-    for (const std::string& path : hidden_) {
-      std::erase_if(rules_, [&](const auto& r) { return is_policy_below(r.second, path); });
-      add_rule(path, RuleAction::kDeny, "--hide");
-    }
-  }
-
-  // A rule of the default view that would open something below a hidden path.
-  bool is_policy_below(const GoferRule& rule, const std::string& hidden) const {
-    if (rule.action != RuleAction::kReadOnly || !is_at_or_below(rule.path, hidden)) return false;
-    return std::ranges::none_of(shown_, [&](const Shown& s) { return s.source == rule.path; });
-  }
-
-  void add_home_rules(const std::string& home) {
-    const Shown* opened = shown_above(home);
-    // Not tracked by inode as a whole: homes are big, and the secrets in them are tracked one by
-    // one.
-    if (!opened) add_rule(home, RuleAction::kAbsent, "the home directory", false);
-    std::set<std::string> open;  // paths of this home that show
-    if (opened) open.insert(home);
-    for (const std::string_view entry : policy::home_allow()) {
-      const std::string path = join(home, entry);
-      if (!opened) open_home_entry(path, "home allow-list", open);
-    }
-    if (!opened) {
-      for (const std::string& dir : path_entries()) {
-        if (is_below(dir, home) && secret_above(dir).empty()) open_home_entry(dir, "PATH", open);
-      }
-    }
-    for (const Shown& s : shown_) {
-      if (is_below(s.source, home)) open.insert(s.source);
-    }
-    const bool home_open = opened != nullptr;
-    for (const std::string_view secret : policy::home_secrets()) {
-      add_secret(home, join(home, secret), home_open, open, true);
-    }
-    for (const std::string_view secret : policy::big_secrets()) {
-      add_secret(home, join(home, secret), home_open, open, false);
-    }
-  }
-
-  void add_secret(const std::string& home, const std::string& path, bool home_open,
-                  const std::set<std::string>& open, bool track) {
-    const bool visible = is_open(path, open);
-    const FileKind kind = host_.kind(path);
-    if (visible) add_rule(path, RuleAction::kDeny, "secret", track);
-    // Where the home is absent anyway, a rule only serves to recognise the file under other names.
-    if (!visible && track && kind != FileKind::kMissing)
-      add_rule(path, RuleAction::kAbsent, "secret");
-    if (kind != FileKind::kLink) return;
-    // Dotfile managers keep the file itself elsewhere. A deny rule in an absent place would make
-    // the directories on the way to it appear.
-    const auto real = host_.real_path(path);
-    if (!real || has_glob(*real)) return;
-    const bool hidden_anyway = !home_open && is_below(*real, home) && !is_open(*real, open);
-    add_rule(*real, hidden_anyway ? RuleAction::kAbsent : RuleAction::kDeny, "secret", track);
-  }
-
-  static bool is_open(const std::string& path, const std::set<std::string>& open) {
-    return std::ranges::any_of(open, [&](const std::string& o) { return is_at_or_below(path, o); });
-  }
-
-  void open_home_entry(const std::string& path, const std::string& reason,
-                       std::set<std::string>& open) {
-    add_rule(path, RuleAction::kReadOnly, reason);
-    open.insert(path);
-    if (host_.kind(path) != FileKind::kLink) return;
-    // Kept elsewhere in the home by a dotfile manager: the link would dangle. Never a secret, and
-    // never so much that it opens the home.
-    const auto real = host_.real_path(path);
-    if (!real || has_glob(*real) || !secret_above(*real).empty()) return;
-    if (std::ranges::any_of(homes_, [&](const std::string& h) { return is_at_or_below(h, *real); }))
-      return;
-    if (host_.kind(*real) != FileKind::kFile && host_.kind(*real) != FileKind::kDirectory) return;
-    if (std::ranges::any_of(homes_, [&](const std::string& h) { return is_below(*real, h); })) {
-      add_rule(*real, RuleAction::kReadOnly, reason + ", a link");
-      open.insert(*real);
-    }
-  }
-
-  // Root may read everybody's secrets; an ordinary caller is held back by the host itself.
-  void add_other_homes() {
-    constexpr size_t kMaxHomes = 64;
-    size_t count = 0;
-    for (const Account& account : host_.accounts) {
-      if (account.uid == host_.uid || account.uid < 1000 || account.uid >= 65534) continue;
-      const std::string home = host_.real_path(account.home).value_or("");
-      if (home.empty() || home == "/" || homes_.contains(home)) continue;
-      if (++count > kMaxHomes) break;
-      for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
-        for (const std::string_view secret : list) {
-          add_rule(join(home, secret), RuleAction::kDeny, "another user's secret", false);
-        }
-      }
-    }
-  }
-
-  std::vector<std::string> path_entries() const {
-    std::vector<std::string> entries;
-    std::string path = host_.variable("PATH");
-    for (const std::string& pair : options_.env) {
-      if (pair.starts_with("PATH=")) path = pair.substr(5);
-    }
-    size_t begin = 0;
-    while (begin <= path.size() && entries.size() < 256) {
-      const size_t colon = std::min(path.find(':', begin), path.size());
-      const std::string entry = path.substr(begin, colon - begin);
-      begin = colon + 1;
-      if (!entry.starts_with('/')) continue;
-      const auto real = host_.real_path(entry);
-      if (real && !has_glob(*real)) entries.push_back(*real);
-    }
-    return entries;
-  }
-
   // The mount that a path lies in; mounts are sorted.
   const ViewMount& mount_of(const std::string& path, bool not_at = false) const {
     const ViewMount* best = &view_.config.mounts.front();
@@ -461,15 +295,15 @@ class Builder {
   void check_mount_points() {
     for (const ViewMount& m : view_.config.mounts) {
       if (m.target == "/" || mount_of(m.target, true).kind != MountKind::kGofer) continue;
-      if (host_.kind(m.target) != FileKind::kMissing) continue;
+      if (scope_.host.kind(m.target) != FileKind::kMissing) continue;
       view_.errors.push_back("cannot mount on " + m.target + ": no such directory on the host");
     }
   }
 
   void add_file(const std::string& path, std::string content, uint32_t mode) {
-    if (!hidden_.contains(path)) add_rule(path, RuleAction::kAbsent, "generated");
+    if (!scope_.hidden.contains(path)) rules_.add(path, RuleAction::kAbsent, "generated");
     // Never through to the host: with --rw /etc there is none of them, and not the host's either.
-    if (mount_of(path).kind == MountKind::kGofer || hidden_.contains(path)) return;
+    if (mount_of(path).kind == MountKind::kGofer || scope_.hidden.contains(path)) return;
     ViewFile file;
     file.path = path;
     file.content = std::move(content);
@@ -484,19 +318,19 @@ class Builder {
         0644);
     // Locked, not empty: an empty field would be an account without a password.
     std::string shadow;
-    const std::string passwd = host_.read_text("/etc/passwd", 1 << 20).value_or("");
+    const std::string passwd = scope_.host.read_text("/etc/passwd", 1 << 20).value_or("");
     for_each_name(passwd,
                   [&](std::string_view name) { (shadow += name) += ":!:19000:0:99999:7:::\n"; });
     std::string gshadow;
-    const std::string group = host_.read_text("/etc/group", 1 << 20).value_or("");
+    const std::string group = scope_.host.read_text("/etc/group", 1 << 20).value_or("");
     for_each_name(group, [&](std::string_view name) { (gshadow += name) += ":!::\n"; });
-    if (host_.kind("/etc/shadow") != FileKind::kMissing)
+    if (scope_.host.kind("/etc/shadow") != FileKind::kMissing)
       add_file("/etc/shadow", std::move(shadow), 0640);
-    if (host_.kind("/etc/gshadow") != FileKind::kMissing)
+    if (scope_.host.kind("/etc/gshadow") != FileKind::kMissing)
       add_file("/etc/gshadow", std::move(gshadow), 0640);
     for (const char* path :
          {"/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/sys/devices/system/cpu/online"}) {
-      if (auto text = host_.read_text(path, 1 << 20))
+      if (auto text = scope_.host.read_text(path, 1 << 20))
         view_.config.host_texts[path] = std::move(*text);
     }
   }
@@ -526,42 +360,26 @@ class Builder {
   }
 
   void choose_workdir() {
-    std::string dir = host_.cwd.empty() ? "/" : host_.cwd;
-    if (options_.workdir) dir = typed(*options_.workdir);
+    std::string dir = scope_.host.cwd.empty() ? "/" : scope_.host.cwd;
+    if (scope_.options.workdir) dir = typed(*scope_.options.workdir);
     // The sandbox's own directories do not have the host's below them.
-    const bool in_home =
-        std::ranges::any_of(homes_, [&](const std::string& h) { return is_at_or_below(dir, h); });
-    if (!options_.workdir && covered_by_own(dir) && !shown_above(dir) && !in_home) {
+    const bool in_home = std::ranges::any_of(
+        scope_.homes, [&](const std::string& h) { return is_at_or_below(dir, h); });
+    if (!scope_.options.workdir && covered_by_own(dir) && !scope_.shown_above(dir) && !in_home) {
       std::string_view top = dir;
       dir = std::string(top.substr(0, top.find('/', 1)));
     }
-    if (!options_.workdir) {
-      for (const std::string& home : homes_) {
-        if (is_below(dir, home) && !shown_above(dir) && !opened_by_rule(dir)) dir = home;
+    if (!scope_.options.workdir) {
+      for (const std::string& home : scope_.homes) {
+        if (is_below(dir, home) && !scope_.shown_above(dir) && !rules_.opens(dir)) dir = home;
       }
     }
     view_.workdir = dir;
   }
 
-  bool opened_by_rule(const std::string& path) const {
-    const GoferRule* best = nullptr;
-    for (const auto& [name, rule] : rules_) {
-      if (is_at_or_below(path, name) && (!best || name.size() > best->path.size())) best = &rule;
-    }
-    return !best || best->action == RuleAction::kReadOnly || best->action == RuleAction::kReadWrite;
-  }
-
-  void finish_rules() {
-    for (auto& [path, rule] : rules_) view_.rules.push_back(std::move(rule));
-  }
-
-  const ExecOptions& options_;
-  const Host& host_;
+  ViewScope scope_;
+  RuleBuilder rules_{scope_};
   std::string home_;
-  std::set<std::string> homes_;
-  std::set<std::string> hidden_;
-  std::vector<Shown> shown_;
-  std::map<std::string, GoferRule> rules_;
   View view_;
 };
 

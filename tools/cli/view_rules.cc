@@ -1,0 +1,195 @@
+// What the gofer is told. It has no opinion of its own: the longest matching path decides.
+#include "tools/cli/view_rules.h"
+
+#include <algorithm>
+
+#include "tools/cli/glob.h"
+#include "tools/cli/paths.h"
+#include "tools/cli/policy_data.h"
+
+namespace uks::cli {
+namespace {
+
+bool is_open(const std::string& path, const std::set<std::string>& open) {
+  return std::ranges::any_of(open, [&](const std::string& o) { return is_at_or_below(path, o); });
+}
+
+}  // namespace
+
+const Shown* ViewScope::shown_above(const std::string& path) const {
+  const Shown* best = nullptr;
+  for (const Shown& s : shown) {
+    if (is_at_or_below(path, s.source) && (!best || s.source.size() > best->source.size()))
+      best = &s;
+  }
+  return best;
+}
+
+std::string ViewScope::secret_above(const std::string& path) const {
+  for (const std::string& home : homes) {
+    for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
+      for (const std::string_view secret : list) {
+        if (is_at_or_below(path, join(home, secret))) return join(home, secret);
+      }
+    }
+  }
+  return {};
+}
+
+void RuleBuilder::add(const std::string& path, RuleAction action, std::string reason, bool track) {
+  rules_[path] = {path, action, track, std::move(reason)};
+}
+
+bool RuleBuilder::opens(const std::string& path) const {
+  const GoferRule* best = nullptr;
+  for (const auto& [name, rule] : rules_) {
+    if (is_at_or_below(path, name) && (!best || name.size() > best->path.size())) best = &rule;
+  }
+  return !best || best->action == RuleAction::kReadOnly || best->action == RuleAction::kReadWrite;
+}
+
+std::vector<GoferRule> RuleBuilder::take() {
+  std::vector<GoferRule> rules;
+  for (auto& [path, rule] : rules_) rules.push_back(std::move(rule));
+  rules_.clear();
+  return rules;
+}
+
+void RuleBuilder::build() {
+  for (const std::string& home : scope_.homes) add_home(home);
+  if (scope_.host.uid == 0) add_other_homes();
+  add_system_secrets();
+  add_shown_and_hidden();
+}
+
+void RuleBuilder::add_system_secrets() {
+  for (const std::string_view path : policy::system_secrets()) {
+    const std::string name(path);
+    add(name, RuleAction::kDeny, "system secret");
+    // /etc may be reached through links on some systems; the gofer knows real paths only.
+    if (scope_.host.kind(name) == FileKind::kLink) {
+      if (const auto real = scope_.host.real_path(name))
+        add(*real, RuleAction::kDeny, "system secret");
+    }
+  }
+}
+
+void RuleBuilder::add_shown_and_hidden() {
+  // What is shown on request beats what the policy says of its ancestors and of the place itself,
+  // not the secrets below it.
+  for (const Shown& s : scope_.shown) {
+    add(s.source, s.writable ? RuleAction::kReadWrite : RuleAction::kReadOnly, s.reason);
+  }
+  for (const std::string& path : scope_.hidden) {
+    std::erase_if(rules_, [&](const auto& r) { return is_policy_below(r.second, path); });
+    add(path, RuleAction::kDeny, "--hide");
+  }
+}
+
+// A rule of the default view that would open something below a hidden path.
+bool RuleBuilder::is_policy_below(const GoferRule& rule, const std::string& hidden) const {
+  if (rule.action != RuleAction::kReadOnly || !is_at_or_below(rule.path, hidden)) return false;
+  return std::ranges::none_of(scope_.shown, [&](const Shown& s) { return s.source == rule.path; });
+}
+
+void RuleBuilder::add_home(const std::string& home) {
+  const Shown* opened = scope_.shown_above(home);
+  // Not tracked by inode as a whole: homes are big, and the secrets in them are tracked one by
+  // one.
+  if (!opened) add(home, RuleAction::kAbsent, "the home directory", false);
+  PathSet open;  // paths of this home that show
+  if (opened) open.insert(home);
+  for (const std::string_view entry : policy::home_allow()) {
+    const std::string path = join(home, entry);
+    if (!opened) open_home_entry(path, "home allow-list", open);
+  }
+  if (!opened) {
+    for (const std::string& dir : path_entries()) {
+      if (is_below(dir, home) && scope_.secret_above(dir).empty())
+        open_home_entry(dir, "PATH", open);
+    }
+  }
+  for (const Shown& s : scope_.shown) {
+    if (is_below(s.source, home)) open.insert(s.source);
+  }
+  const bool home_open = opened != nullptr;
+  for (const std::string_view secret : policy::home_secrets()) {
+    add_secret(home, join(home, secret), home_open, open, true);
+  }
+  for (const std::string_view secret : policy::big_secrets()) {
+    add_secret(home, join(home, secret), home_open, open, false);
+  }
+}
+
+void RuleBuilder::add_secret(const std::string& home, const std::string& path, bool home_open,
+                             const PathSet& open, bool track) {
+  const bool visible = is_open(path, open);
+  const FileKind kind = scope_.host.kind(path);
+  if (visible) add(path, RuleAction::kDeny, "secret", track);
+  // Where the home is absent anyway, a rule only serves to recognise the file under other names.
+  if (!visible && track && kind != FileKind::kMissing) add(path, RuleAction::kAbsent, "secret");
+  if (kind != FileKind::kLink) return;
+  // Dotfile managers keep the file itself elsewhere. A deny rule in an absent place would make
+  // the directories on the way to it appear.
+  const auto real = scope_.host.real_path(path);
+  if (!real || has_glob(*real)) return;
+  const bool hidden_anyway = !home_open && is_below(*real, home) && !is_open(*real, open);
+  add(*real, hidden_anyway ? RuleAction::kAbsent : RuleAction::kDeny, "secret", track);
+}
+
+void RuleBuilder::open_home_entry(const std::string& path, const std::string& reason,
+                                  PathSet& open) {
+  add(path, RuleAction::kReadOnly, reason);
+  open.insert(path);
+  if (scope_.host.kind(path) != FileKind::kLink) return;
+  // Kept elsewhere in the home by a dotfile manager: the link would dangle. Never a secret, and
+  // never so much that it opens the home.
+  const auto real = scope_.host.real_path(path);
+  if (!real || has_glob(*real) || !scope_.secret_above(*real).empty()) return;
+  if (std::ranges::any_of(scope_.homes,
+                          [&](const std::string& h) { return is_at_or_below(h, *real); }))
+    return;
+  if (scope_.host.kind(*real) != FileKind::kFile && scope_.host.kind(*real) != FileKind::kDirectory)
+    return;
+  if (std::ranges::any_of(scope_.homes, [&](const std::string& h) { return is_below(*real, h); })) {
+    add(*real, RuleAction::kReadOnly, reason + ", a link");
+    open.insert(*real);
+  }
+}
+
+// Root may read everybody's secrets; an ordinary caller is held back by the host itself.
+void RuleBuilder::add_other_homes() {
+  constexpr size_t kMaxHomes = 64;
+  size_t count = 0;
+  for (const Account& account : scope_.host.accounts) {
+    if (account.uid == scope_.host.uid || account.uid < 1000 || account.uid >= 65534) continue;
+    const std::string home = scope_.host.real_path(account.home).value_or("");
+    if (home.empty() || home == "/" || scope_.homes.contains(home)) continue;
+    if (++count > kMaxHomes) break;
+    for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
+      for (const std::string_view secret : list) {
+        add(join(home, secret), RuleAction::kDeny, "another user's secret", false);
+      }
+    }
+  }
+}
+
+std::vector<std::string> RuleBuilder::path_entries() const {
+  std::vector<std::string> entries;
+  std::string path = scope_.host.variable("PATH");
+  for (const std::string& pair : scope_.options.env) {
+    if (pair.starts_with("PATH=")) path = pair.substr(5);
+  }
+  size_t begin = 0;
+  while (begin <= path.size() && entries.size() < 256) {
+    const size_t colon = std::min(path.find(':', begin), path.size());
+    const std::string entry = path.substr(begin, colon - begin);
+    begin = colon + 1;
+    if (!entry.starts_with('/')) continue;
+    const auto real = scope_.host.real_path(entry);
+    if (real && !has_glob(*real)) entries.push_back(*real);
+  }
+  return entries;
+}
+
+}  // namespace uks::cli
