@@ -1,5 +1,5 @@
-// User and group ids, capabilities: after kernel/sys.c, kernel/groups.c and kernel/capability.c, on virtual
-// credentials.
+// User and group ids, capabilities: after kernel/sys.c, kernel/groups.c and kernel/capability.c, on
+// virtual credentials.
 #include <linux/capability.h>
 #include <linux/securebits.h>
 
@@ -16,8 +16,8 @@ namespace {
 constexpr uint32_t kNoId = ~0u;
 constexpr uint64_t kFsCaps = uint64_t{1} << CAP_CHOWN | uint64_t{1} << CAP_DAC_OVERRIDE |
                              uint64_t{1} << CAP_DAC_READ_SEARCH | uint64_t{1} << CAP_FOWNER |
-                             uint64_t{1} << CAP_FSETID | uint64_t{1} << CAP_MKNOD | uint64_t{1} << CAP_MAC_OVERRIDE |
-                             uint64_t{1} << CAP_LINUX_IMMUTABLE;
+                             uint64_t{1} << CAP_FSETID | uint64_t{1} << CAP_MKNOD |
+                             uint64_t{1} << CAP_MAC_OVERRIDE | uint64_t{1} << CAP_LINUX_IMMUTABLE;
 
 // cap_emulate_setxuid() of security/commoncap.c.
 void fix_capabilities(const Credentials& old, Credentials& now) {
@@ -39,7 +39,8 @@ int64_t commit_uids(Task& task, Credentials now) {
   const Credentials& old = task.creds();
   fix_capabilities(old, now);
   // commit_creds(): a change of ids ends dumpability and the parent-death signal.
-  if (now.euid != old.euid || now.egid != old.egid || now.fsuid != old.fsuid || now.fsgid != old.fsgid) {
+  if (now.euid != old.euid || now.egid != old.egid || now.fsuid != old.fsuid ||
+      now.fsgid != old.fsgid) {
     task.group().dumpable = false;
     task.parent_death_signal = 0;
   }
@@ -47,14 +48,24 @@ int64_t commit_uids(Task& task, Credentials now) {
   return 0;
 }
 
-bool one_of(uint32_t id, uint32_t a, uint32_t b, uint32_t c) { return id == a || id == b || id == c; }
+bool one_of(uint32_t id, uint32_t a, uint32_t b, uint32_t c) {
+  return id == a || id == b || id == c;
+}
 
 }  // namespace
 
-Result<int64_t> sys_getuid(Task& task) { return task.creds().ruid; }
-Result<int64_t> sys_geteuid(Task& task) { return task.creds().euid; }
-Result<int64_t> sys_getgid(Task& task) { return task.creds().rgid; }
-Result<int64_t> sys_getegid(Task& task) { return task.creds().egid; }
+Result<int64_t> sys_getuid(Task& task) {
+  return task.creds().ruid;
+}
+Result<int64_t> sys_geteuid(Task& task) {
+  return task.creds().euid;
+}
+Result<int64_t> sys_getgid(Task& task) {
+  return task.creds().rgid;
+}
+Result<int64_t> sys_getegid(Task& task) {
+  return task.creds().egid;
+}
 
 Result<int64_t> sys_setuid(Task& task, uint32_t id) {
   if (id == kNoId) return Err(EINVAL);
@@ -208,15 +219,19 @@ Result<int64_t> sys_setgroups(Task& task, int count, UserAddr list) {
 
 namespace {
 
-// The number of 32-bit words of each set, by header version; 0: unknown version, for which the preferred one
-// is written back.
+// The number of 32-bit words of each set, by header version; 0: unknown version, for which the
+// preferred one is written back.
 Result<int> capability_words(Task& task, UserAddr header, __user_cap_header_struct& h) {
   h = TRY(task.copy_in<__user_cap_header_struct>(header));
   switch (h.version) {
-    case _LINUX_CAPABILITY_VERSION_1: return 1;
+    case _LINUX_CAPABILITY_VERSION_1:
+      return 1;
     case _LINUX_CAPABILITY_VERSION_2:
-    case _LINUX_CAPABILITY_VERSION_3: return 2;
-    default: TRY(task.copy_out(header, uint32_t{_LINUX_CAPABILITY_VERSION_3})); return 0;
+    case _LINUX_CAPABILITY_VERSION_3:
+      return 2;
+    default:
+      TRY(task.copy_out(header, uint32_t{_LINUX_CAPABILITY_VERSION_3}));
+      return 0;
   }
 }
 
@@ -248,14 +263,17 @@ Result<int64_t> sys_capset(Task& task, UserInOut header, UserAddr data) {
   if (h.pid != 0 && h.pid != task.tid()) return Err(EPERM);
   __user_cap_data_struct sets[2] = {};
   TRY(task.copy_in(data, sets, sizeof sets[0] * static_cast<size_t>(words)));
-  const auto join = [&](auto member) { return uint64_t{sets[0].*member} | uint64_t{sets[1].*member} << 32; };
+  const auto join = [&](auto member) {
+    return uint64_t{sets[0].*member} | uint64_t{sets[1].*member} << 32;
+  };
   constexpr uint64_t kAll = (uint64_t{1} << (CAP_LAST_CAP + 1)) - 1;
   const uint64_t effective = join(&__user_cap_data_struct::effective) & kAll;
   const uint64_t permitted = join(&__user_cap_data_struct::permitted) & kAll;
   const uint64_t inheritable = join(&__user_cap_data_struct::inheritable) & kAll;
   Credentials c = task.copy_creds();
   // cap_capset() of security/commoncap.c.
-  if (!c.has_cap(CAP_SETPCAP) && (inheritable & ~(c.cap_inheritable | c.cap_permitted))) return Err(EPERM);
+  if (!c.has_cap(CAP_SETPCAP) && (inheritable & ~(c.cap_inheritable | c.cap_permitted)))
+    return Err(EPERM);
   if (inheritable & ~(c.cap_inheritable | c.cap_bounding)) return Err(EPERM);
   if (permitted & ~c.cap_permitted) return Err(EPERM);
   if (effective & ~permitted) return Err(EPERM);

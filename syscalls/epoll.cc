@@ -1,6 +1,6 @@
 // The epoll calls.
-#include "gen/syscalls.h"
 #include "sentry/fs/epoll/epoll.h"
+#include "gen/syscalls.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 #include "sentry/time/clock.h"
@@ -13,11 +13,13 @@ namespace {
 
 Result<int64_t> create(Task& task, int flags) {
   if (flags & ~EPOLL_CLOEXEC) return Err(EINVAL);
-  return task.fds().install(task, make_ref<Epoll>(make_anon_inode(task, 0600)), flags & EPOLL_CLOEXEC);
+  return task.fds().install(task, make_ref<Epoll>(make_anon_inode(task, 0600)),
+                            flags & EPOLL_CLOEXEC);
 }
 
 // `timeout`: none waits for ever.
-Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max, std::optional<int64_t> timeout_ns) {
+Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max,
+                     std::optional<int64_t> timeout_ns) {
   constexpr int kMax = INT32_MAX / static_cast<int>(sizeof(GuestEpollEvent));
   if (max <= 0 || max > kMax) return Err(EINVAL);
   auto file = TRY(task.fds().get_io(epfd));
@@ -35,8 +37,8 @@ Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max, std::optional<
   return Err(task.block({{epoll.wait_queue(), EPOLLIN}}, call.deadline, EINTR));
 }
 
-Result<int64_t> wait_masked(Task& task, int epfd, UserAddr out, int max, std::optional<int64_t> timeout_ns,
-                            UserAddr mask, uint64_t mask_size) {
+Result<int64_t> wait_masked(Task& task, int epfd, UserAddr out, int max,
+                            std::optional<int64_t> timeout_ns, UserAddr mask, uint64_t mask_size) {
   TRY(enter_wait_mask(task, mask, mask_size));
   return leave_wait_mask(task, wait(task, epfd, out, max, timeout_ns));
 }
@@ -53,7 +55,9 @@ Result<int64_t> sys_epoll_create(Task& task, int size) {
   return create(task, 0);
 }
 
-Result<int64_t> sys_epoll_create1(Task& task, int flags) { return create(task, flags); }
+Result<int64_t> sys_epoll_create1(Task& task, int flags) {
+  return create(task, flags);
+}
 
 Result<int64_t> sys_epoll_ctl(Task& task, int epfd, int op, int fd, UserIn event_addr) {
   GuestEpollEvent event{};
@@ -64,24 +68,32 @@ Result<int64_t> sys_epoll_ctl(Task& task, int epfd, int op, int fd, UserIn event
   if (file->kind() != FileKind::kEpoll || file == target) return Err(EINVAL);
   auto& epoll = static_cast<Epoll&>(*file);
   switch (op) {
-    case EPOLL_CTL_ADD: TRY(epoll.add(fd, *target, event)); return 0;
-    case EPOLL_CTL_MOD: TRY(epoll.modify(fd, *target, event)); return 0;
-    case EPOLL_CTL_DEL: TRY(epoll.remove(fd, *target)); return 0;
-    default: return Err(EINVAL);
+    case EPOLL_CTL_ADD:
+      TRY(epoll.add(fd, *target, event));
+      return 0;
+    case EPOLL_CTL_MOD:
+      TRY(epoll.modify(fd, *target, event));
+      return 0;
+    case EPOLL_CTL_DEL:
+      TRY(epoll.remove(fd, *target));
+      return 0;
+    default:
+      return Err(EINVAL);
   }
 }
 
-Result<int64_t> sys_epoll_wait(Task& task, int epfd, UserAddr events, int maxevents, int timeout_ms) {
+Result<int64_t> sys_epoll_wait(Task& task, int epfd, UserAddr events, int maxevents,
+                               int timeout_ms) {
   return wait(task, epfd, events, maxevents, from_ms(timeout_ms));
 }
 
-Result<int64_t> sys_epoll_pwait(Task& task, int epfd, UserAddr events, int maxevents, int timeout_ms, UserIn sigmask,
-                                uint64_t sigsetsize) {
+Result<int64_t> sys_epoll_pwait(Task& task, int epfd, UserAddr events, int maxevents,
+                                int timeout_ms, UserIn sigmask, uint64_t sigsetsize) {
   return wait_masked(task, epfd, events, maxevents, from_ms(timeout_ms), sigmask, sigsetsize);
 }
 
-Result<int64_t> sys_epoll_pwait2(Task& task, int epfd, UserAddr events, int maxevents, UserIn timeout, UserIn sigmask,
-                                 uint64_t sigsetsize) {
+Result<int64_t> sys_epoll_pwait2(Task& task, int epfd, UserAddr events, int maxevents,
+                                 UserIn timeout, UserIn sigmask, uint64_t sigsetsize) {
   std::optional<int64_t> ns;
   if (timeout) ns = to_ns(TRY(copy_in_timespec(task, timeout)));
   return wait_masked(task, epfd, events, maxevents, ns, sigmask, sigsetsize);

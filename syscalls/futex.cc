@@ -27,9 +27,10 @@ Result<int64_t> wait(Task& task, const FutexArgs& a, uint32_t bitset, bool absol
   CallState& call = task.call();
   if (!call.deadline && a.timeout) {
     const auto timeout = TRY(copy_in_timespec(task, a.timeout));
-    call.deadline = absolute ? deadline_from_absolute(a.op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC,
-                                                      timeout)
-                             : deadline_from_relative(timeout);
+    call.deadline =
+        absolute ? deadline_from_absolute(
+                       a.op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, timeout)
+                 : deadline_from_relative(timeout);
   }
   if (auto* waiter = static_cast<FutexWaiter*>(call.data.get())) {
     const bool woken = waiter->woken();
@@ -47,8 +48,8 @@ Result<int64_t> wait(Task& task, const FutexArgs& a, uint32_t bitset, bool absol
     if (word != a.val) return Err(EAGAIN);
     call.data = std::move(fresh);
   }
-  const Errno e = task.block(std::vector<WaitOn>{}, call.deadline,
-                             call.deadline ? kRestartBlock : kRestartSys);
+  const Errno e =
+      task.block(std::vector<WaitOn>{}, call.deadline, call.deadline ? kRestartBlock : kRestartSys);
   if (!(e == kBlocked)) call.data.reset();
   return Err(e);
 }
@@ -60,12 +61,18 @@ Result<uint32_t> apply(uint32_t encoded, uint32_t old) {
   if (encoded >> 31) arg = static_cast<int32_t>(1u << (arg & 31));  // FUTEX_OP_OPARG_SHIFT
   const auto v = static_cast<uint32_t>(arg);
   switch (op) {
-    case FUTEX_OP_SET: return v;
-    case FUTEX_OP_ADD: return old + v;
-    case FUTEX_OP_OR: return old | v;
-    case FUTEX_OP_ANDN: return old & ~v;
-    case FUTEX_OP_XOR: return old ^ v;
-    default: return Err(ENOSYS);
+    case FUTEX_OP_SET:
+      return v;
+    case FUTEX_OP_ADD:
+      return old + v;
+    case FUTEX_OP_OR:
+      return old | v;
+    case FUTEX_OP_ANDN:
+      return old & ~v;
+    case FUTEX_OP_XOR:
+      return old ^ v;
+    default:
+      return Err(ENOSYS);
   }
 }
 
@@ -73,13 +80,20 @@ Result<bool> compare(uint32_t encoded, uint32_t old) {
   const int32_t value = static_cast<int32_t>(old);
   const int32_t arg = static_cast<int32_t>(encoded << 20) >> 20;
   switch ((encoded >> 24) & 15) {
-    case FUTEX_OP_CMP_EQ: return value == arg;
-    case FUTEX_OP_CMP_NE: return value != arg;
-    case FUTEX_OP_CMP_LT: return value < arg;
-    case FUTEX_OP_CMP_GE: return value >= arg;
-    case FUTEX_OP_CMP_LE: return value <= arg;
-    case FUTEX_OP_CMP_GT: return value > arg;
-    default: return Err(ENOSYS);
+    case FUTEX_OP_CMP_EQ:
+      return value == arg;
+    case FUTEX_OP_CMP_NE:
+      return value != arg;
+    case FUTEX_OP_CMP_LT:
+      return value < arg;
+    case FUTEX_OP_CMP_GE:
+      return value >= arg;
+    case FUTEX_OP_CMP_LE:
+      return value <= arg;
+    case FUTEX_OP_CMP_GT:
+      return value > arg;
+    default:
+      return Err(ENOSYS);
   }
 }
 
@@ -124,23 +138,31 @@ Result<int64_t> wake(Task& task, const FutexArgs& a, uint32_t bitset) {
 
 }  // namespace
 
-Result<int64_t> sys_futex(Task& task, UserAddr uaddr, int op, uint32_t val, UserAddr timeout, UserAddr uaddr2,
-                          uint32_t val3) {
+Result<int64_t> sys_futex(Task& task, UserAddr uaddr, int op, uint32_t val, UserAddr timeout,
+                          UserAddr uaddr2, uint32_t val3) {
   const FutexArgs a{uaddr, op, val, timeout, uaddr2, val3};
   const int command = op & FUTEX_CMD_MASK;
-  if ((op & FUTEX_CLOCK_REALTIME) && command != FUTEX_WAIT_BITSET && command != FUTEX_WAIT_REQUEUE_PI &&
-      command != FUTEX_LOCK_PI2) {
+  if ((op & FUTEX_CLOCK_REALTIME) && command != FUTEX_WAIT_BITSET &&
+      command != FUTEX_WAIT_REQUEUE_PI && command != FUTEX_LOCK_PI2) {
     return Err(ENOSYS);
   }
   switch (command) {
-    case FUTEX_WAIT: return wait(task, a, FutexTable::kAnyBit, false);
-    case FUTEX_WAIT_BITSET: return wait(task, a, val3, true);
-    case FUTEX_WAKE: return wake(task, a, FutexTable::kAnyBit);
-    case FUTEX_WAKE_BITSET: return wake(task, a, val3);
-    case FUTEX_REQUEUE: return requeue(task, a, false);
-    case FUTEX_CMP_REQUEUE: return requeue(task, a, true);
-    case FUTEX_WAKE_OP: return wake_op(task, a);
-    default: return Err(ENOSYS);  // the PI family
+    case FUTEX_WAIT:
+      return wait(task, a, FutexTable::kAnyBit, false);
+    case FUTEX_WAIT_BITSET:
+      return wait(task, a, val3, true);
+    case FUTEX_WAKE:
+      return wake(task, a, FutexTable::kAnyBit);
+    case FUTEX_WAKE_BITSET:
+      return wake(task, a, val3);
+    case FUTEX_REQUEUE:
+      return requeue(task, a, false);
+    case FUTEX_CMP_REQUEUE:
+      return requeue(task, a, true);
+    case FUTEX_WAKE_OP:
+      return wake_op(task, a);
+    default:
+      return Err(ENOSYS);  // the PI family
   }
 }
 

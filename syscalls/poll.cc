@@ -13,8 +13,9 @@
 namespace uks {
 namespace {
 
-static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI && POLLERR == EPOLLERR &&
-              POLLHUP == EPOLLHUP && POLLRDNORM == EPOLLRDNORM && POLLRDHUP == EPOLLRDHUP);
+static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &&
+              POLLERR == EPOLLERR && POLLHUP == EPOLLHUP && POLLRDNORM == EPOLLRDNORM &&
+              POLLRDHUP == EPOLLRDHUP);
 
 // What a call watches; read from the guest once, and the descriptions stay open while it waits.
 struct PollCall final : CallData {
@@ -122,7 +123,9 @@ struct SelectCall final : CallData {
 
 constexpr std::array<uint32_t, 3> kSets = {kInSet, kOutSet, kExceptSet};
 
-size_t set_words(int nfds) { return (static_cast<size_t>(nfds) + 63) / 64; }
+size_t set_words(int nfds) {
+  return (static_cast<size_t>(nfds) + 63) / 64;
+}
 
 bool bit(const std::vector<uint64_t>& set, int fd) {
   return !set.empty() && (set[static_cast<size_t>(fd) / 64] >> (fd % 64) & 1);
@@ -130,7 +133,8 @@ bool bit(const std::vector<uint64_t>& set, int fd) {
 
 // As Linux, which clamps to the size of the table: numbers that cannot be open are not looked at.
 int clamp_nfds(Task& task, int nfds) {
-  return static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(nfds), task.group().limits[RLIMIT_NOFILE].rlim_cur));
+  return static_cast<int>(
+      std::min<uint64_t>(static_cast<uint64_t>(nfds), task.group().limits[RLIMIT_NOFILE].rlim_cur));
 }
 
 Result<int64_t> start_select(Task& task, int nfds, const std::array<UserInOut, 3>& sets) {
@@ -181,7 +185,8 @@ Result<int64_t> do_select(Task& task, int nfds, const std::array<UserInOut, 3>& 
   if (!task.call().data) {
     nfds = clamp_nfds(task, nfds);
     if (auto r = start_select(task, nfds, sets); !r) return r;
-    if (timeout_ns) set_timeout(task, static_cast<SelectCall&>(*task.call().data).poll, *timeout_ns);
+    if (timeout_ns)
+      set_timeout(task, static_cast<SelectCall&>(*task.call().data).poll, *timeout_ns);
   } else {
     // The table may have grown since: keep to the sets that were read.
     auto& asked = static_cast<SelectCall&>(*task.call().data).asked;
@@ -203,8 +208,8 @@ Result<int64_t> sys_poll(Task& task, UserInOut fds, uint32_t nfds, int timeout_m
   return finish(task, run_poll(task, fds, kRestartBlock));
 }
 
-Result<int64_t> sys_ppoll(Task& task, UserInOut fds, uint32_t nfds, UserInOut timeout, UserIn sigmask,
-                          uint64_t sigsetsize) {
+Result<int64_t> sys_ppoll(Task& task, UserInOut fds, uint32_t nfds, UserInOut timeout,
+                          UserIn sigmask, uint64_t sigsetsize) {
   std::optional<timespec> wanted;
   if (timeout && !task.call().data) wanted = TRY(copy_in_timespec(task, timeout));
   TRY(enter_wait_mask(task, sigmask, sigsetsize));
@@ -215,17 +220,19 @@ Result<int64_t> sys_ppoll(Task& task, UserInOut fds, uint32_t nfds, UserInOut ti
   const bool zero = static_cast<PollCall&>(*task.call().data).zero_timeout;
   auto result = finish(task, run_poll(task, fds, kRestartNoHand));
   // A time-out that cannot be written back is not an error (poll_select_finish()).
-  if (timeout && !zero && !task.call().data) (void)task.copy_out(timeout, to_timespec(remaining_ns(task)));
+  if (timeout && !zero && !task.call().data)
+    (void)task.copy_out(timeout, to_timespec(remaining_ns(task)));
   return leave_wait_mask(task, result);
 }
 
-Result<int64_t> sys_select(Task& task, int nfds, UserInOut readfds, UserInOut writefds, UserInOut exceptfds,
-                           UserAddr timeout) {
+Result<int64_t> sys_select(Task& task, int nfds, UserInOut readfds, UserInOut writefds,
+                           UserInOut exceptfds, UserAddr timeout) {
   std::optional<int64_t> ns;
   if (timeout && !task.call().data) {
     const auto tv = TRY(task.copy_in<timeval>(timeout));
     // Microseconds beyond a second are carried over (kern_select()).
-    timespec ts{.tv_sec = tv.tv_sec + tv.tv_usec / 1'000'000, .tv_nsec = tv.tv_usec % 1'000'000 * 1000};
+    timespec ts{.tv_sec = tv.tv_sec + tv.tv_usec / 1'000'000,
+                .tv_nsec = tv.tv_usec % 1'000'000 * 1000};
     if (!is_valid(ts)) return Err(EINVAL);
     ns = to_ns(ts);
   }
@@ -238,8 +245,8 @@ Result<int64_t> sys_select(Task& task, int nfds, UserInOut readfds, UserInOut wr
   return result;
 }
 
-Result<int64_t> sys_pselect6(Task& task, int nfds, UserInOut readfds, UserInOut writefds, UserInOut exceptfds,
-                             UserAddr timeout, UserAddr sigmask) {
+Result<int64_t> sys_pselect6(Task& task, int nfds, UserInOut readfds, UserInOut writefds,
+                             UserInOut exceptfds, UserAddr timeout, UserAddr sigmask) {
   struct MaskArg {
     uint64_t mask;
     uint64_t size;

@@ -13,7 +13,8 @@ namespace uks {
 Result<int64_t> sys_getrandom(Task& task, UserOut buf, uint64_t count, uint32_t flags) {
   if (flags & ~(GRND_NONBLOCK | GRND_RANDOM | GRND_INSECURE)) return Err(EINVAL);
   if ((flags & GRND_RANDOM) && (flags & GRND_INSECURE)) return Err(EINVAL);
-  // Linux looks for signals after each page; a shorter answer than asked for is allowed above 256 bytes.
+  // Linux looks for signals after each page; a shorter answer than asked for is allowed above 256
+  // bytes.
   count = std::min<uint64_t>(count, 1 << 20);
   std::array<char, 4096> chunk;
   uint64_t done = 0;

@@ -26,7 +26,8 @@ Result<rlimit64> change(Task& task, ThreadGroup& group, uint32_t resource, const
   if (!wanted) return old;
   if (wanted->rlim_cur > wanted->rlim_max) return Err(EINVAL);
   if (resource == RLIMIT_NOFILE && wanted->rlim_max > kMaxOpenFiles) return Err(EPERM);
-  if (wanted->rlim_max > limit.rlim_max && !task.creds().has_cap(kCapSysResource)) return Err(EPERM);
+  if (wanted->rlim_max > limit.rlim_max && !task.creds().has_cap(kCapSysResource))
+    return Err(EPERM);
   limit = *wanted;
   // A limit of 0 seconds means 1 (do_prlimit()).
   if (resource == RLIMIT_CPU) {
@@ -36,7 +37,8 @@ Result<rlimit64> change(Task& task, ThreadGroup& group, uint32_t resource, const
   return old;
 }
 
-// The largest resident set, in KiB, as the host counts it for the stub process. 0: the host does not tell.
+// The largest resident set, in KiB, as the host counts it for the stub process. 0: the host does
+// not tell.
 int64_t max_rss_kib(Task& task) {
   const Ref<AddressSpace> mm = task.mm;
   if (!mm) return 0;
@@ -51,7 +53,8 @@ int64_t max_rss_kib(Task& task) {
 }
 
 timeval to_timeval(uint64_t ns) {
-  return {.tv_sec = static_cast<int64_t>(ns / 1'000'000'000), .tv_usec = static_cast<int64_t>(ns % 1'000'000'000 / 1000)};
+  return {.tv_sec = static_cast<int64_t>(ns / 1'000'000'000),
+          .tv_usec = static_cast<int64_t>(ns % 1'000'000'000 / 1000)};
 }
 
 }  // namespace
@@ -67,7 +70,8 @@ Result<int64_t> sys_setrlimit(Task& task, uint32_t resource, UserIn limit) {
   return 0;
 }
 
-Result<int64_t> sys_prlimit64(Task& task, int pid, uint32_t resource, UserIn new_limit, UserOut old_limit) {
+Result<int64_t> sys_prlimit64(Task& task, int pid, uint32_t resource, UserIn new_limit,
+                              UserOut old_limit) {
   rlimit64 wanted{};
   if (new_limit) wanted = TRY(task.copy_in<rlimit64>(new_limit));
   Task* target = pid == 0 ? &task : task.kernel().find_task(pid);
@@ -75,8 +79,8 @@ Result<int64_t> sys_prlimit64(Task& task, int pid, uint32_t resource, UserIn new
   if (target->tgid() != task.tgid() && !task.creds().has_cap(kCapSysResource)) {
     const Credentials& a = task.creds();
     const Credentials& b = target->creds();
-    const bool same = a.ruid == b.euid && a.ruid == b.suid && a.ruid == b.ruid && a.rgid == b.egid &&
-                      a.rgid == b.sgid && a.rgid == b.rgid;
+    const bool same = a.ruid == b.euid && a.ruid == b.suid && a.ruid == b.ruid &&
+                      a.rgid == b.egid && a.rgid == b.sgid && a.rgid == b.rgid;
     if (!same) return Err(EPERM);
   }
   const auto old = TRY(change(task, target->group(), resource, new_limit ? &wanted : nullptr));
@@ -85,7 +89,7 @@ Result<int64_t> sys_prlimit64(Task& task, int pid, uint32_t resource, UserIn new
 }
 
 Result<int64_t> sys_getrusage(Task& task, int who, UserOut usage) {
-  struct rusage u {};
+  struct rusage u{};
   switch (who) {
     case RUSAGE_SELF: {
       const CpuTimes t = task.kernel().cpu_times(task.group());
@@ -104,7 +108,8 @@ Result<int64_t> sys_getrusage(Task& task, int who, UserOut usage) {
       u.ru_utime = to_timeval(*ns);
       break;
     }
-    default: return Err(EINVAL);
+    default:
+      return Err(EINVAL);
   }
   TRY(task.copy_out(usage, u));
   return 0;

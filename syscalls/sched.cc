@@ -31,7 +31,9 @@ bool may_change(Task& task, Task& target) {
   return c.has_cap(kCapSysNice) || c.euid == target.creds().euid || c.euid == target.creds().ruid;
 }
 
-bool is_fair(int policy) { return policy == SCHED_OTHER || policy == SCHED_BATCH || policy == kIdle; }
+bool is_fair(int policy) {
+  return policy == SCHED_OTHER || policy == SCHED_BATCH || policy == kIdle;
+}
 
 Result<int64_t> set_policy(Task& task, int pid, int policy, int priority) {
   Task* target = TRY(find(task, pid));
@@ -75,29 +77,39 @@ Result<void> for_each(Task& task, int which, int who, F f) {
     case PRIO_USER:
       for (const auto& [pid, group] : kernel.groups()) {
         for (Task* t : group->threads) {
-          const bool match = which == PRIO_PGRP
-                                 ? group->pgid == (who == 0 ? task.group().pgid : who)
-                                 : t->creds().ruid == (who == 0 ? task.creds().ruid : static_cast<uid_t>(who));
+          const bool match =
+              which == PRIO_PGRP
+                  ? group->pgid == (who == 0 ? task.group().pgid : who)
+                  : t->creds().ruid == (who == 0 ? task.creds().ruid : static_cast<uid_t>(who));
           if (match) visit(*t);
         }
       }
       break;
-    default: return Err(EINVAL);
+    default:
+      return Err(EINVAL);
   }
   if (!found) return Err(ESRCH);
   return {};
 }
 
-unsigned cpu_count(Task& task) { return std::max(1u, task.kernel().cpu_count); }
+unsigned cpu_count(Task& task) {
+  return std::max(1u, task.kernel().cpu_count);
+}
 
 // As the kernel's masks: whole words, enough for all CPUs.
-size_t mask_words(Task& task) { return (cpu_count(task) + 63) / 64; }
+size_t mask_words(Task& task) {
+  return (cpu_count(task) + 63) / 64;
+}
 
 }  // namespace
 
-Result<int64_t> sys_sched_yield(Task&) { return 0; }
+Result<int64_t> sys_sched_yield(Task&) {
+  return 0;
+}
 
-Result<int64_t> sys_sched_getscheduler(Task& task, int pid) { return TRY(find(task, pid))->sched_policy; }
+Result<int64_t> sys_sched_getscheduler(Task& task, int pid) {
+  return TRY(find(task, pid))->sched_policy;
+}
 
 Result<int64_t> sys_sched_setscheduler(Task& task, int pid, int policy, UserIn param) {
   if (policy < 0 || !param) return Err(EINVAL);
@@ -128,11 +140,18 @@ Result<int64_t> sys_sched_setattr(Task& task, int pid, UserIn attr, uint32_t fla
   return 0;
 }
 
-Result<int64_t> sys_sched_getattr(Task& task, int pid, UserOut attr, uint32_t size, uint32_t flags) {
+Result<int64_t> sys_sched_getattr(Task& task, int pid, UserOut attr, uint32_t size,
+                                  uint32_t flags) {
   if (!attr || flags || size < sizeof(SchedAttr) || size > 4096) return Err(EINVAL);
   Task* target = TRY(find(task, pid));
-  const SchedAttr a{.size = sizeof(SchedAttr), .policy = static_cast<uint32_t>(target->sched_policy), .flags = 0,
-                    .nice = target->nice, .priority = 0, .runtime = 0, .deadline = 0, .period = 0};
+  const SchedAttr a{.size = sizeof(SchedAttr),
+                    .policy = static_cast<uint32_t>(target->sched_policy),
+                    .flags = 0,
+                    .nice = target->nice,
+                    .priority = 0,
+                    .runtime = 0,
+                    .deadline = 0,
+                    .period = 0};
   TRY(task.copy_out(attr, a));
   return 0;
 }
@@ -159,7 +178,8 @@ Result<int64_t> sys_sched_getaffinity(Task& task, int pid, uint32_t length, User
   Task* target = TRY(find(task, pid));
   std::vector<uint64_t> words(mask_words(task));
   for (unsigned cpu = 0; cpu < cpu_count(task); cpu++) words[cpu / 64] |= uint64_t{1} << (cpu % 64);
-  for (size_t i = 0; i < std::min(words.size(), target->affinity.size()); i++) words[i] &= target->affinity[i];
+  for (size_t i = 0; i < std::min(words.size(), target->affinity.size()); i++)
+    words[i] &= target->affinity[i];
   const size_t n = std::min<size_t>(length, words.size() * sizeof(uint64_t));
   TRY(task.copy_out(mask, words.data(), n));
   return static_cast<int64_t>(n);
@@ -178,7 +198,8 @@ Result<int64_t> sys_sched_setaffinity(Task& task, int pid, uint32_t length, User
 }
 
 Result<int64_t> sys_getcpu(Task& task, UserOut cpu, UserOut node, UserAddr) {
-  // Of the CPU that serves the call, which is the caller's own as a rule; within what the guest may see.
+  // Of the CPU that serves the call, which is the caller's own as a rule; within what the guest may
+  // see.
   const int host = sched_getcpu();
   const uint32_t number = host < 0 ? 0 : static_cast<uint32_t>(host) % cpu_count(task);
   if (cpu) TRY(task.copy_out(cpu, number));
@@ -196,7 +217,8 @@ Result<int64_t> sys_getpriority(Task& task, int which, int who) {
 Result<int64_t> sys_setpriority(Task& task, int which, int who, int value) {
   const int nice = std::clamp(value, -20, 19);
   Result<void> outcome;
-  const int lowest = 20 - static_cast<int>(std::min<uint64_t>(task.group().limits[RLIMIT_NICE].rlim_cur, 40));
+  const int lowest =
+      20 - static_cast<int>(std::min<uint64_t>(task.group().limits[RLIMIT_NICE].rlim_cur, 40));
   TRY(for_each(task, which, who, [&](Task& t) {
     if (!may_change(task, t)) {
       outcome = Err(EPERM);

@@ -15,7 +15,9 @@ namespace {
 constexpr size_t kSpliceChunk = 65536;
 constexpr unsigned kSpliceFlags = SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT;
 
-Pipe* pipe_of(File& file) { return file.kind() == FileKind::kPipe ? &static_cast<PipeFile&>(file).pipe() : nullptr; }
+Pipe* pipe_of(File& file) {
+  return file.kind() == FileKind::kPipe ? &static_cast<PipeFile&>(file).pipe() : nullptr;
+}
 
 // Waits for `file` unless told not to.
 Result<int64_t> wait_for(Task& task, File& file, uint32_t events, bool nonblocking) {
@@ -24,7 +26,8 @@ Result<int64_t> wait_for(Task& task, File& file, uint32_t events, bool nonblocki
 }
 
 // Pipe to pipe; with `consume` false it is tee(2).
-Result<int64_t> between_pipes(Task& task, File& in, File& out, size_t length, bool nonblocking, bool consume) {
+Result<int64_t> between_pipes(Task& task, File& in, File& out, size_t length, bool nonblocking,
+                              bool consume) {
   Pipe& from = *pipe_of(in);
   Pipe& to = *pipe_of(out);
   if (&from == &to) return Err(EINVAL);
@@ -45,8 +48,8 @@ Result<int64_t> between_pipes(Task& task, File& in, File& out, size_t length, bo
   return static_cast<int64_t>(n);
 }
 
-Result<int64_t> file_to_pipe(Task& task, File& in, std::optional<int64_t>& offset, File& out, size_t length,
-                             bool nonblocking) {
+Result<int64_t> file_to_pipe(Task& task, File& in, std::optional<int64_t>& offset, File& out,
+                             size_t length, bool nonblocking) {
   Pipe& to = *pipe_of(out);
   if (to.readers() == 0) {
     send_sigpipe(task);
@@ -60,8 +63,8 @@ Result<int64_t> file_to_pipe(Task& task, File& in, std::optional<int64_t>& offse
     if (n.error() == EAGAIN) return wait_for(task, in, EPOLLIN, nonblocking || in.nonblocking());
     return Err(n.error());
   }
-  // Reading may have dropped the kernel lock and another writer come in between: what does not fit any
-  // more goes back where the file has a position.
+  // Reading may have dropped the kernel lock and another writer come in between: what does not fit
+  // any more goes back where the file has a position.
   const size_t fits = std::min(*n, to.free());
   if (fits < *n && !offset && in.seekable()) in.pos -= static_cast<int64_t>(*n - fits);
   to.append(buffer.data(), fits);
@@ -69,8 +72,8 @@ Result<int64_t> file_to_pipe(Task& task, File& in, std::optional<int64_t>& offse
   return static_cast<int64_t>(fits);
 }
 
-Result<int64_t> pipe_to_file(Task& task, File& in, File& out, std::optional<int64_t>& offset, size_t length,
-                             bool nonblocking) {
+Result<int64_t> pipe_to_file(Task& task, File& in, File& out, std::optional<int64_t>& offset,
+                             size_t length, bool nonblocking) {
   Pipe& from = *pipe_of(in);
   if (from.size() == 0) {
     if (from.writers() == 0) return 0;
@@ -78,7 +81,8 @@ Result<int64_t> pipe_to_file(Task& task, File& in, File& out, std::optional<int6
   }
   std::vector<char> buffer(std::min({length, from.size(), kSpliceChunk}));
   from.peek(buffer.data(), buffer.size());
-  // Out of the pipe before the write, which may drop the kernel lock: no two readers get the same bytes.
+  // Out of the pipe before the write, which may drop the kernel lock: no two readers get the same
+  // bytes.
   from.consume(buffer.size());
   BufferSource source{std::span<const char>(buffer)};
   auto n = offset ? out.pwrite(task, source, *offset) : out.write(task, source);
@@ -94,8 +98,8 @@ Result<int64_t> pipe_to_file(Task& task, File& in, File& out, std::optional<int6
 
 }  // namespace
 
-Result<int64_t> sys_splice(Task& task, int fd_in, UserInOut off_in, int fd_out, UserInOut off_out, uint64_t length,
-                           uint32_t flags) {
+Result<int64_t> sys_splice(Task& task, int fd_in, UserInOut off_in, int fd_out, UserInOut off_out,
+                           uint64_t length, uint32_t flags) {
   if (flags & ~kSpliceFlags) return Err(EINVAL);
   if (length == 0) return 0;
   auto in = TRY(task.fds().get_io(fd_in));

@@ -21,13 +21,16 @@ Result<int64_t> from_timeval(const timeval& tv) {
   return to_ns({.tv_sec = tv.tv_sec, .tv_nsec = tv.tv_usec * 1000});
 }
 
-timeval to_timeval(int64_t ns) { return {.tv_sec = ns / kNsPerSecond, .tv_usec = ns % kNsPerSecond / 1000}; }
+timeval to_timeval(int64_t ns) {
+  return {.tv_sec = ns / kNsPerSecond, .tv_usec = ns % kNsPerSecond / 1000};
+}
 
 // Sleeps until call().deadline, which is set.
 Result<int64_t> sleep_until_deadline(Task& task, bool absolute, UserAddr rem) {
   CallState& call = task.call();
   if (call.timed_out || monotonic_now() >= *call.deadline) return 0;
-  const Errno e = task.block(std::vector<WaitOn>{}, call.deadline, absolute ? kRestartNoHand : kRestartBlock);
+  const Errno e =
+      task.block(std::vector<WaitOn>{}, call.deadline, absolute ? kRestartNoHand : kRestartBlock);
   if (!(e == kBlocked) && !absolute && rem) {
     TRY(task.copy_out(rem, to_timespec(std::max<int64_t>(*call.deadline - monotonic_now(), 0))));
   }
@@ -35,18 +38,21 @@ Result<int64_t> sleep_until_deadline(Task& task, bool absolute, UserAddr rem) {
 }
 
 // Sleeps on a CPU clock by looking again whenever the time could have passed.
-Result<int64_t> sleep_on_cpu_clock(Task& task, clockid_t clock, const timespec& request, bool absolute) {
+Result<int64_t> sleep_on_cpu_clock(Task& task, clockid_t clock, const timespec& request,
+                                   bool absolute) {
   if (clock == CLOCK_THREAD_CPUTIME_ID) return Err(EINVAL);
   CallState& call = task.call();
   const int64_t now = TRY(guest_clock_now(task, clock));
   if (!call.woken) {
     const int64_t ns = to_ns(request);
-    call.progress = static_cast<uint64_t>(absolute ? ns : (ns > INT64_MAX - now ? INT64_MAX : now + ns));
+    call.progress =
+        static_cast<uint64_t>(absolute ? ns : (ns > INT64_MAX - now ? INT64_MAX : now + ns));
   }
   const int64_t left = static_cast<int64_t>(call.progress) - now;
   if (left <= 0) return 0;
   constexpr int64_t kSample = 1'000'000;
-  return Err(task.block(std::vector<WaitOn>{}, deadline_from_relative_ns(std::max(left / 4, kSample)), EINTR));
+  return Err(task.block(std::vector<WaitOn>{},
+                        deadline_from_relative_ns(std::max(left / 4, kSample)), EINTR));
 }
 
 struct GuestItimerval {
@@ -106,7 +112,8 @@ Result<int64_t> sys_times(Task& task, UserOut buf) {
 }
 
 Result<int64_t> sys_nanosleep(Task& task, UserIn req, UserOut rem) {
-  if (!task.call().deadline) task.call().deadline = deadline_from_relative(TRY(copy_in_timespec(task, req)));
+  if (!task.call().deadline)
+    task.call().deadline = deadline_from_relative(TRY(copy_in_timespec(task, req)));
   return sleep_until_deadline(task, false, rem);
 }
 
@@ -120,7 +127,8 @@ Result<int64_t> sys_clock_nanosleep(Task& task, int clockid, int flags, UserIn r
   if (clockid == CLOCK_REALTIME_ALARM || clockid == CLOCK_BOOTTIME_ALARM) return Err(EPERM);
   if (!task.call().deadline) {
     const auto request = TRY(copy_in_timespec(task, req));
-    task.call().deadline = absolute ? deadline_from_absolute(clockid, request) : deadline_from_relative(request);
+    task.call().deadline =
+        absolute ? deadline_from_absolute(clockid, request) : deadline_from_relative(request);
   }
   return sleep_until_deadline(task, absolute, rem);
 }
@@ -130,7 +138,8 @@ Result<int64_t> sys_clock_nanosleep(Task& task, int clockid, int flags, UserIn r
 Result<int64_t> sys_getitimer(Task& task, int which, UserOut value) {
   if (which < 0 || which > 2) return Err(EINVAL);
   auto& timer = GroupTimers::of(task.group()).interval_timer(which);
-  TRY(task.copy_out(value, GuestItimerval{to_timeval(timer.interval()), to_timeval(timer.remaining())}));
+  TRY(task.copy_out(value,
+                    GuestItimerval{to_timeval(timer.interval()), to_timeval(timer.remaining())}));
   return 0;
 }
 

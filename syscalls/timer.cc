@@ -29,15 +29,16 @@ itimerspec current(const PosixTimer& timer) {
 
 Result<int64_t> sys_timer_create(Task& task, int clockid, UserIn event, UserOut timer_id) {
   TRY(guest_clock_resolution(task, clockid));
-  // Linux has timers on the CPU clocks of threads and other processes too; here they are the unsupported
-  // kind, as MONOTONIC_RAW is there.
+  // Linux has timers on the CPU clocks of threads and other processes too; here they are the
+  // unsupported kind, as MONOTONIC_RAW is there.
   if (!is_wall_clock(clockid) && clockid != CLOCK_PROCESS_CPUTIME_ID) return Err(EOPNOTSUPP);
   if (clockid == CLOCK_REALTIME_ALARM || clockid == CLOCK_BOOTTIME_ALARM) return Err(EPERM);
   std::optional<PosixTimer::Event> wanted;
   if (event) {
     const auto e = TRY(task.copy_in<GuestSigevent>(event));
     switch (e.notify) {
-      case SIGEV_NONE: break;
+      case SIGEV_NONE:
+        break;
       case SIGEV_SIGNAL | SIGEV_THREAD_ID: {
         Task* target = task.kernel().find_task(e.tid);
         if (!target || target->tgid() != task.tgid()) return Err(EINVAL);
@@ -47,9 +48,11 @@ Result<int64_t> sys_timer_create(Task& task, int clockid, UserIn event, UserOut 
       case SIGEV_THREAD:  // for the kernel it is SIGEV_SIGNAL
         if (e.signo < 1 || e.signo > kSignalCount) return Err(EINVAL);
         break;
-      default: return Err(EINVAL);
+      default:
+        return Err(EINVAL);
     }
-    wanted = PosixTimer::Event{.notify = e.notify, .signo = e.signo, .value = e.value, .tid = e.tid};
+    wanted =
+        PosixTimer::Event{.notify = e.notify, .signo = e.signo, .value = e.value, .tid = e.tid};
   }
   auto& timers = GroupTimers::of(task.group());
   const int id = TRY(timers.create(clockid, wanted));
@@ -60,7 +63,8 @@ Result<int64_t> sys_timer_create(Task& task, int clockid, UserIn event, UserOut 
   return 0;
 }
 
-Result<int64_t> sys_timer_settime(Task& task, int timer_id, int flags, UserIn value, UserOut old_value) {
+Result<int64_t> sys_timer_settime(Task& task, int timer_id, int flags, UserIn value,
+                                  UserOut old_value) {
   const auto wanted = TRY(task.copy_in<itimerspec>(value));
   if (!is_valid(wanted.it_value) || !is_valid(wanted.it_interval)) return Err(EINVAL);
   PosixTimer* timer = TRY(GroupTimers::of(task.group()).find(timer_id));

@@ -29,12 +29,15 @@ itimerspec current(TimerFd& timer) {
 Result<int64_t> sys_timerfd_create(Task& task, int clockid, int flags) {
   if (flags & ~(TFD_CLOEXEC | TFD_NONBLOCK)) return Err(EINVAL);
   if (clockid == CLOCK_REALTIME_ALARM || clockid == CLOCK_BOOTTIME_ALARM) return Err(EPERM);
-  if (clockid != CLOCK_REALTIME && clockid != CLOCK_MONOTONIC && clockid != CLOCK_BOOTTIME) return Err(EINVAL);
-  auto file = make_ref<TimerFd>(task.kernel().timers, clockid, O_RDWR | (flags & TFD_NONBLOCK), make_anon_inode(task, 0600));
+  if (clockid != CLOCK_REALTIME && clockid != CLOCK_MONOTONIC && clockid != CLOCK_BOOTTIME)
+    return Err(EINVAL);
+  auto file = make_ref<TimerFd>(task.kernel().timers, clockid, O_RDWR | (flags & TFD_NONBLOCK),
+                                make_anon_inode(task, 0600));
   return task.fds().install(task, std::move(file), flags & TFD_CLOEXEC);
 }
 
-Result<int64_t> sys_timerfd_settime(Task& task, int fd, int flags, UserIn value, UserOut old_value) {
+Result<int64_t> sys_timerfd_settime(Task& task, int fd, int flags, UserIn value,
+                                    UserOut old_value) {
   const auto wanted = TRY(task.copy_in<itimerspec>(value));
   // The host's clock is not watched for jumps: CANCEL_ON_SET never cancels.
   if (flags & ~(TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET)) return Err(EINVAL);

@@ -57,7 +57,7 @@ Result<int64_t> sys_setdomainname(Task& task, UserIn name, int length) {
 
 Result<int64_t> sys_sysinfo(Task& task, UserOut info) {
   // Memory and load are the host's own; the processes are ours.
-  struct sysinfo host {};
+  struct sysinfo host{};
   if (::sysinfo(&host) < 0) return HostErr();
   const MonotonicNs up = TRY(guest_clock_now(task, CLOCK_BOOTTIME));
   host.uptime = up / kNsPerSecond;

@@ -4,8 +4,8 @@
 
 namespace uks {
 
-// At every run of the handler: sets the mask (none if `mask` is null) unless a run before did. EINVAL: a
-// size other than 8. EFAULT.
+// At every run of the handler: sets the mask (none if `mask` is null) unless a run before did.
+// EINVAL: a size other than 8. EFAULT.
 inline Result<void> enter_wait_mask(Task& task, UserAddr mask, uint64_t size) {
   if (!mask || (task.call().woken && task.saved_mask)) return {};
   if (size != sizeof(SignalMask)) return Err(EINVAL);
@@ -15,12 +15,13 @@ inline Result<void> enter_wait_mask(Task& task, UserAddr mask, uint64_t size) {
   return {};
 }
 
-// With the handler's result: puts the old mask back, unless the call waits on, or a signal ended it: then
-// the signal is delivered under the temporary mask and delivery restores the old one
+// With the handler's result: puts the old mask back, unless the call waits on, or a signal ended
+// it: then the signal is delivered under the temporary mask and delivery restores the old one
 // (restore_saved_sigmask_unless).
 inline Result<int64_t> leave_wait_mask(Task& task, Result<int64_t> result) {
   if (!task.saved_mask) return result;
-  if (!result && (result.error() == kBlocked || result.error() == EINTR || result.error().value >= kRestartSys)) {
+  if (!result && (result.error() == kBlocked || result.error() == EINTR ||
+                  result.error().value >= kRestartSys)) {
     return result;
   }
   task.blocked_signals = *task.saved_mask;

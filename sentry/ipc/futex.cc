@@ -8,7 +8,9 @@
 
 namespace uks {
 
-FutexWaiter::~FutexWaiter() { table_.remove(*this); }
+FutexWaiter::~FutexWaiter() {
+  table_.remove(*this);
+}
 
 void FutexTable::enqueue(const FutexKey& key, FutexWaiter& waiter) {
   remove(waiter);
@@ -47,7 +49,8 @@ int FutexTable::wake(const FutexKey& key, int count, uint32_t bitset) {
   return told;
 }
 
-int FutexTable::requeue(const FutexKey& from, const FutexKey& to, int wake_count, int move_count, int* moved) {
+int FutexTable::requeue(const FutexKey& from, const FutexKey& to, int wake_count, int move_count,
+                        int* moved) {
   *moved = 0;
   const int woken = wake(from, wake_count);
   if (from == to || move_count <= 0) return woken;
@@ -73,10 +76,12 @@ size_t FutexTable::waiting(const FutexKey& key) const {
 
 Result<FutexKey> FutexTable::key(AddressSpace& mm, UserAddr addr, bool is_private) {
   if (addr.value % 4 != 0) return Err(EINVAL);
-  // Without the flag a word of private memory still means (address space, address): such a key is the
-  // same with and without the flag here, where Linux tells the two apart. Waking more is allowed.
+  // Without the flag a word of private memory still means (address space, address): such a key is
+  // the same with and without the flag here, where Linux tells the two apart. Waking more is
+  // allowed.
   if (!is_private) {
-    if (auto shared = mm.shared_key(addr.value)) return FutexKey{shared->first, shared->second, true};
+    if (auto shared = mm.shared_key(addr.value))
+      return FutexKey{shared->first, shared->second, true};
   }
   return FutexKey{reinterpret_cast<uintptr_t>(&mm), addr.value, false};
 }

@@ -21,14 +21,16 @@ struct FutexKey {
 
 struct FutexKeyHash {
   size_t operator()(const FutexKey& k) const {
-    return (k.object ^ (k.object >> 21)) * 0x9e3779b97f4a7c15u ^ (k.offset >> 2) * 0xc2b2ae3d27d4eb4fu;
+    return (k.object ^ (k.object >> 21)) * 0x9e3779b97f4a7c15u ^
+           (k.offset >> 2) * 0xc2b2ae3d27d4eb4fu;
   }
 };
 
 // A waiting call. It leaves its queue when it is woken or destroyed.
 class FutexWaiter final : public CallData {
  public:
-  FutexWaiter(class FutexTable& table, Task& task, uint32_t bitset) : table_(table), task_(task), bitset_(bitset) {}
+  FutexWaiter(class FutexTable& table, Task& task, uint32_t bitset)
+      : table_(table), task_(task), bitset_(bitset) {}
   ~FutexWaiter() override;
   bool woken() const { return woken_; }
 
@@ -64,8 +66,8 @@ class FutexTable {
   std::unordered_map<FutexKey, std::list<FutexWaiter*>, FutexKeyHash> queues_;
 };
 
-// Walks the exiting task's robust list: marks the words it owns FUTEX_OWNER_DIED and wakes a waiter of
-// each. At most 2048 entries, as ROBUST_LIST_LIMIT; bad addresses end the walk.
+// Walks the exiting task's robust list: marks the words it owns FUTEX_OWNER_DIED and wakes a waiter
+// of each. At most 2048 entries, as ROBUST_LIST_LIMIT; bad addresses end the walk.
 void exit_robust_list(Task& task);
 
 }  // namespace uks

@@ -82,7 +82,8 @@ void EventLoop::run() {
       if (event.data.u64 == kStopId) stopped = true;
       if (event.data.u64 == kTimerId) {
         uint64_t count = 0;
-        // Nothing to read: it was set anew in the meantime; the queue looks at its own times anyway.
+        // Nothing to read: it was set anew in the meantime; the queue looks at its own times
+        // anyway.
         [[maybe_unused]] const ssize_t r = read(timer_.get(), &count, sizeof count);
         kernel_.timers.run(monotonic_now());
         continue;

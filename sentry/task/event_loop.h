@@ -1,4 +1,5 @@
-// EventLoop: the sentry's event thread. Host descriptors, deadlines and what else arrives from outside.
+// EventLoop: the sentry's event thread. Host descriptors, deadlines and what else arrives from
+// outside.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -24,24 +25,23 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Makes the host's epoll, timerfd and eventfd, and gives the timerfd to kernel.timers. To be called before
-  // the filters go on.
+  // Makes the host's epoll, timerfd and eventfd, and gives the timerfd to kernel.timers. To be
+  // called before the filters go on.
   Result<void> init();
 
-  // Under the kernel lock. The watcher must be removed before it or its descriptor goes. `events` may have
-  // EPOLLET and EPOLLONESHOT. EPERM: a descriptor that is always ready (regular file).
+  // Under the kernel lock. The watcher must be removed before it or its descriptor goes. `events`
+  // may have EPOLLET and EPOLLONESHOT. EPERM: a descriptor that is always ready (regular file).
   Result<void> add(int host_fd, uint32_t events, HostWatcher& watcher);
   Result<void> modify(int host_fd, uint32_t events);
   void remove(int host_fd);
 
-  // The event thread's life: until stop(). Takes the kernel lock for the callbacks of each round, and calls
-  // kernel.unlock_and_flush() after them.
+  // The event thread's life: until stop(). Takes the kernel lock for the callbacks of each round,
+  // and calls kernel.unlock_and_flush() after them.
   void run();
   // From any thread.
   void stop();
 
  private:
-
   Kernel& kernel_;
   UniqueFd epoll_;
   UniqueFd timer_;

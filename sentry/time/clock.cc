@@ -8,7 +8,9 @@ namespace uks {
 namespace {
 
 // A dynamic CPU clock id: ~pid << 3 | per-thread bit | kind (include/linux/posix-timers.h).
-constexpr bool is_cpu_clock_id(clockid_t clock) { return clock < 0 && (clock & 7) != 3; }
+constexpr bool is_cpu_clock_id(clockid_t clock) {
+  return clock < 0 && (clock & 7) != 3;
+}
 constexpr int kPerThread = 4;
 
 // EINVAL when the host cannot tell.
@@ -26,7 +28,9 @@ int64_t host_now(clockid_t clock) {
 
 }  // namespace
 
-uint64_t group_cpu_ns(ThreadGroup& group) { return group.kernel.cpu_times(group).total_ns(); }
+uint64_t group_cpu_ns(ThreadGroup& group) {
+  return group.kernel.cpu_times(group).total_ns();
+}
 
 Result<timespec> copy_in_timespec(Task& task, UserAddr addr) {
   const auto ts = TRY(task.copy_in<timespec>(addr));
@@ -39,7 +43,9 @@ MonotonicNs deadline_from_relative_ns(int64_t ns) {
   return ns > INT64_MAX - now ? INT64_MAX : now + ns;
 }
 
-MonotonicNs deadline_from_relative(const timespec& relative) { return deadline_from_relative_ns(to_ns(relative)); }
+MonotonicNs deadline_from_relative(const timespec& relative) {
+  return deadline_from_relative_ns(to_ns(relative));
+}
 
 MonotonicNs deadline_from_absolute(clockid_t clock, const timespec& absolute) {
   const int64_t target = to_ns(absolute);
@@ -58,12 +64,18 @@ Result<int64_t> guest_clock_now(Task& task, clockid_t clock) {
     case CLOCK_REALTIME_COARSE:
     case CLOCK_MONOTONIC_COARSE:
     case CLOCK_BOOTTIME:
-    case CLOCK_TAI: return host_now(clock);
-    case CLOCK_REALTIME_ALARM: return host_now(CLOCK_REALTIME);
-    case CLOCK_BOOTTIME_ALARM: return host_now(CLOCK_BOOTTIME);
-    case CLOCK_PROCESS_CPUTIME_ID: return static_cast<int64_t>(group_cpu_ns(task.group()));
-    case CLOCK_THREAD_CPUTIME_ID: return thread_cpu_now(task);
-    default: break;
+    case CLOCK_TAI:
+      return host_now(clock);
+    case CLOCK_REALTIME_ALARM:
+      return host_now(CLOCK_REALTIME);
+    case CLOCK_BOOTTIME_ALARM:
+      return host_now(CLOCK_BOOTTIME);
+    case CLOCK_PROCESS_CPUTIME_ID:
+      return static_cast<int64_t>(group_cpu_ns(task.group()));
+    case CLOCK_THREAD_CPUTIME_ID:
+      return thread_cpu_now(task);
+    default:
+      break;
   }
   if (!is_cpu_clock_id(clock)) return Err(EINVAL);
   const pid_t pid = ~(clock >> 3);

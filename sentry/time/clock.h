@@ -48,8 +48,8 @@ Result<int64_t> guest_clock_resolution(Task& task, clockid_t clock);
 
 // The clocks that time in the sandbox can be waited for on (not the CPU clocks).
 constexpr bool is_wall_clock(clockid_t clock) {
-  return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME || clock == CLOCK_TAI ||
-         clock == CLOCK_REALTIME_ALARM || clock == CLOCK_BOOTTIME_ALARM;
+  return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME ||
+         clock == CLOCK_TAI || clock == CLOCK_REALTIME_ALARM || clock == CLOCK_BOOTTIME_ALARM;
 }
 
 }  // namespace uks

@@ -9,14 +9,16 @@
 namespace uks {
 namespace {
 
-// CPUCLOCK_PROF (user + system) and CPUCLOCK_VIRT (user) of a host process; any process may read them
-// (include/linux/posix-timers.h, pid_for_clock()).
+// CPUCLOCK_PROF (user + system) and CPUCLOCK_VIRT (user) of a host process; any process may read
+// them (include/linux/posix-timers.h, pid_for_clock()).
 constexpr int kProf = 0;
 constexpr int kVirt = 1;
 
 std::optional<uint64_t> host_cpu_ns(pid_t pid, int kind) {
   timespec ts{};
-  if (clock_gettime(static_cast<clockid_t>(~static_cast<unsigned>(pid) << 3 | static_cast<unsigned>(kind)), &ts) < 0) {
+  if (clock_gettime(
+          static_cast<clockid_t>(~static_cast<unsigned>(pid) << 3 | static_cast<unsigned>(kind)),
+          &ts) < 0) {
     return std::nullopt;
   }
   return static_cast<uint64_t>(to_ns(ts));
@@ -48,6 +50,8 @@ std::optional<uint64_t> Kernel::task_cpu_ns(Task& task) {
   return cpu_times(task.group()).total_ns();
 }
 
-void Kernel::settle_cpu_times(ThreadGroup& group) { group.settled_cpu = cpu_times(group); }
+void Kernel::settle_cpu_times(ThreadGroup& group) {
+  group.settled_cpu = cpu_times(group);
+}
 
 }  // namespace uks

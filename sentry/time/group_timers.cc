@@ -163,7 +163,8 @@ void CpuLimitTimer::watch() {
   const rlimit64& limit = group_.limits[RLIMIT_CPU];
   const uint64_t seconds = std::min(limit.rlim_cur, limit.rlim_max);
   if (seconds > INT64_MAX / kNsPerSecond - 1) return;
-  const int64_t left = static_cast<int64_t>(seconds) * kNsPerSecond - static_cast<int64_t>(group_cpu_ns(group_));
+  const int64_t left =
+      static_cast<int64_t>(seconds) * kNsPerSecond - static_cast<int64_t>(group_cpu_ns(group_));
   arm(cpu_sample_time(group_, left));
 }
 
@@ -202,7 +203,9 @@ Result<int> GroupTimers::create(clockid_t clock, std::optional<PosixTimer::Event
   while (posix_.contains(next_id_)) next_id_ = (next_id_ + 1) & INT32_MAX;
   const int id = next_id_;
   next_id_ = (next_id_ + 1) & INT32_MAX;
-  if (!event) event = {.notify = SIGEV_SIGNAL, .signo = SIGALRM, .value = static_cast<uint64_t>(id), .tid = 0};
+  if (!event)
+    event = {
+        .notify = SIGEV_SIGNAL, .signo = SIGALRM, .value = static_cast<uint64_t>(id), .tid = 0};
   posix_.emplace(id, std::make_unique<PosixTimer>(group_, id, clock, *event));
   return id;
 }
@@ -213,6 +216,8 @@ Result<PosixTimer*> GroupTimers::find(int id) {
   return it->second.get();
 }
 
-Result<void> GroupTimers::remove(int id) { return posix_.erase(id) ? Result<void>() : Err(EINVAL); }
+Result<void> GroupTimers::remove(int id) {
+  return posix_.erase(id) ? Result<void>() : Err(EINVAL);
+}
 
 }  // namespace uks

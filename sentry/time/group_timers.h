@@ -14,9 +14,9 @@
 
 namespace uks {
 
-// One interval timer. ITIMER_REAL runs on CLOCK_MONOTONIC; VIRTUAL and PROF look at the process's CPU time
-// whenever it could have reached the target (the platform does not tell user from system time of a running
-// thread cheaply, so VIRTUAL counts both).
+// One interval timer. ITIMER_REAL runs on CLOCK_MONOTONIC; VIRTUAL and PROF look at the process's
+// CPU time whenever it could have reached the target (the platform does not tell user from system
+// time of a running thread cheaply, so VIRTUAL counts both).
 class IntervalTimer final : public Timer {
  public:
   IntervalTimer(ThreadGroup& group, int which);
@@ -53,7 +53,8 @@ class PosixTimer final : public Timer {
   int overrun() const { return overrun_; }
 
  private:
-  // `due_` and now() are on CLOCK_MONOTONIC, or on the process's CPU clock, which is looked at again and again.
+  // `due_` and now() are on CLOCK_MONOTONIC, or on the process's CPU clock, which is looked at
+  // again and again.
   bool on_cpu_clock() const { return clock_ == CLOCK_PROCESS_CPUTIME_ID; }
   int64_t now() const;
   void arm_due();
@@ -62,9 +63,9 @@ class PosixTimer final : public Timer {
   clockid_t clock_;
   Event event_;
   int64_t interval_ = 0;
-  int64_t due_ = 0;      // 0: disarmed
-  int overrun_ = 0;      // of the last signal sent
-  int64_t missed_ = 0;   // since then
+  int64_t due_ = 0;     // 0: disarmed
+  int overrun_ = 0;     // of the last signal sent
+  int64_t missed_ = 0;  // since then
 };
 
 // RLIMIT_CPU: SIGXCPU at the soft limit and every second after it, SIGKILL at the hard one.

@@ -1,8 +1,8 @@
 // epoll(7), after fs/eventpoll.c.
 #include "sentry/fs/epoll/epoll.h"
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <algorithm>
 #include <iterator>
 
 #include "sentry/vfs/anon.h"
@@ -12,7 +12,8 @@ namespace {
 
 // Bits of epoll_event.events that are not events.
 constexpr uint32_t kPrivateBits = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
-constexpr uint32_t kExclusiveAllowed = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
+constexpr uint32_t kExclusiveAllowed =
+    EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 
 }  // namespace
 
@@ -37,7 +38,9 @@ void EpollItem::on_wake(uint32_t) {
 
 Epoll::Epoll(Ref<Inode> inode) : File(Path{}, O_RDWR), inode_(std::move(inode)) {}
 
-Epoll::~Epoll() { items_.clear(); }
+Epoll::~Epoll() {
+  items_.clear();
+}
 
 void Epoll::set_ready(EpollItem& item) {
   if (!item.ready_) {
@@ -93,7 +96,8 @@ Result<void> Epoll::add(int fd, File& file, GuestEpollEvent event) {
   }
   if (items_.contains({fd, &file})) return Err(EEXIST);
   if (items_.size() >= kMaxItems) return Err(ENOSPC);
-  auto item = std::make_unique<EpollItem>(*this, fd, file, uint32_t{event.events}, uint64_t{event.data});
+  auto item =
+      std::make_unique<EpollItem>(*this, fd, file, uint32_t{event.events}, uint64_t{event.data});
   EpollItem& added = *item;
   items_.emplace(Key{fd, &file}, std::move(item));
   watch(added);

@@ -14,8 +14,8 @@ namespace uks {
 
 class Epoll;
 
-// One registration. It holds no reference: it ends when the description it watches does (~File calls
-// forget_epoll_items) or when its epoll does.
+// One registration. It holds no reference: it ends when the description it watches does (~File
+// calls forget_epoll_items) or when its epoll does.
 class EpollItem final : public Waiter {
  public:
   EpollItem(Epoll& epoll, int fd, File& file, uint32_t events, uint64_t data);

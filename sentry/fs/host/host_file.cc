@@ -28,8 +28,8 @@ constexpr size_t kTerminalChunk = 1024;
 // For those who found the stream busy with another's transfer.
 constexpr uint32_t kTryAgain = EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM;
 
-// Transfers that must not wait even if another process was quicker after our poll. Not all files can
-// (EOPNOTSUPP: terminals): those take the plain call.
+// Transfers that must not wait even if another process was quicker after our poll. Not all files
+// can (EOPNOTSUPP: terminals): those take the plain call.
 ssize_t read_now(int fd, uint32_t mode, void* to, size_t n) {
   if (S_ISSOCK(mode)) return recv(fd, to, n, MSG_DONTWAIT);
   if (S_ISFIFO(mode)) {
@@ -54,12 +54,14 @@ ssize_t write_now(int fd, uint32_t mode, const void* from, size_t n) {
 
 }  // namespace
 
-HostStream::HostStream(EventLoop& loop, UniqueFd fd, std::string name, const struct stat& st, int flags)
+HostStream::HostStream(EventLoop& loop, UniqueFd fd, std::string name, const struct stat& st,
+                       int flags)
     : loop_(loop), fd_(std::move(fd)), name_(std::move(name)), mode_(st.st_mode), flags_(flags) {
   if (name_.empty() && S_ISFIFO(mode_)) name_ = fmt::format("pipe:[{}]", st.st_ino);
   if (name_.empty() && S_ISSOCK(mode_)) name_ = fmt::format("socket:[{}]", st.st_ino);
   // Edge-triggered: it costs nothing while nobody waits. EPERM: always ready.
-  watched_ = loop_.add(fd_.get(), EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLET, *this).has_value();
+  watched_ =
+      loop_.add(fd_.get(), EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLET, *this).has_value();
   inode_ = make_host_inode(*this);
 }
 
@@ -76,7 +78,9 @@ void HostStream::on_host_events(uint32_t events) {
 
 uint32_t HostStream::poll_events() const {
   if (!watched_) return EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM;
-  pollfd p{.fd = fd_.get(), .events = POLLIN | POLLPRI | POLLOUT | POLLRDNORM | POLLWRNORM | POLLRDHUP, .revents = 0};
+  pollfd p{.fd = fd_.get(),
+           .events = POLLIN | POLLPRI | POLLOUT | POLLRDNORM | POLLWRNORM | POLLRDHUP,
+           .revents = 0};
   if (::poll(&p, 1, 0) <= 0) return 0;
   return static_cast<uint16_t>(p.revents);
 }
@@ -104,7 +108,9 @@ Result<size_t> HostStream::read_some(std::span<char> to) {
   return static_cast<size_t>(n);
 }
 
-size_t HostStream::write_limit() const { return terminal ? kTerminalChunk : kChunk; }
+size_t HostStream::write_limit() const {
+  return terminal ? kTerminalChunk : kChunk;
+}
 
 Result<size_t> HostStream::write_some(std::span<const char> from) {
   if (watched_) {
@@ -251,11 +257,13 @@ Result<void> HostFile::sync(Task&, bool data_only) {
   return {};
 }
 
-Result<Ref<File>> HostFile::reopen(Task&, int flags) { return open_host_stream(stream_, Path{}, flags); }
+Result<Ref<File>> HostFile::reopen(Task&, int flags) {
+  return open_host_stream(stream_, Path{}, flags);
+}
 
 Result<Ref<HostFile>> make_host_file(EventLoop& loop, UniqueFd fd, std::string name,
                                      const std::vector<Ref<HostFile>>& others) {
-  struct stat st {};
+  struct stat st{};
   if (fstat(fd.get(), &st) < 0) return HostErr();
   const int flags = fcntl(fd.get(), F_GETFL);
   if (flags < 0) return HostErr();

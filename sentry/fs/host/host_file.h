@@ -1,5 +1,5 @@
-// Files of the host that are passed through: the standard streams. Pipes, sockets, terminals, regular files,
-// /dev/null.
+// Files of the host that are passed through: the standard streams. Pipes, sockets, terminals,
+// regular files, /dev/null.
 #pragma once
 #include <string>
 
@@ -10,8 +10,9 @@
 
 namespace uks {
 
-// One host descriptor, shared by the guest descriptions that lead to it. O_NONBLOCK is never set on it, since
-// others outside share its description: readiness is asked for with poll before each transfer.
+// One host descriptor, shared by the guest descriptions that lead to it. O_NONBLOCK is never set on
+// it, since others outside share its description: readiness is asked for with poll before each
+// transfer.
 class HostStream final : public RefCounted, private HostWatcher {
  public:
   HostStream(EventLoop& loop, UniqueFd fd, std::string name, const struct stat& st, int flags);
@@ -53,12 +54,15 @@ class HostStream final : public RefCounted, private HostWatcher {
 class HostFile final : public File {
  public:
   // `path`: where it was opened, for terminals in /dev; else empty.
-  HostFile(Path path, int flags, Ref<HostStream> stream) : File(std::move(path), flags), stream_(std::move(stream)) {}
+  HostFile(Path path, int flags, Ref<HostStream> stream)
+      : File(std::move(path), flags), stream_(std::move(stream)) {}
   ~HostFile() override;
 
   Inode* inode() const override { return stream_->inode(); }
   std::string anonymous_name() const override { return stream_->name(); }
-  FileKind kind() const override { return stream_->terminal ? FileKind::kTerminal : FileKind::kOther; }
+  FileKind kind() const override {
+    return stream_->terminal ? FileKind::kTerminal : FileKind::kOther;
+  }
   Result<size_t> read(Task& task, IoSink& sink) override;
   Result<size_t> write(Task& task, IoSource& source) override;
   Result<size_t> pread(Task& task, IoSink& sink, int64_t pos) override;
@@ -79,9 +83,10 @@ class HostFile final : public File {
   Ref<HostStream> stream_;
 };
 
-// A standard stream, at start and under the kernel lock. `fd`: taken over. `name`: what /proc/self/fd/N shows
-// where the host knows a path ("/dev/pts/3", "/home/a/log"); empty for pipes and sockets. Descriptors of one
-// terminal share its Terminal: pass the files made before as `others`. The sentry must ignore SIGPIPE.
+// A standard stream, at start and under the kernel lock. `fd`: taken over. `name`: what
+// /proc/self/fd/N shows where the host knows a path ("/dev/pts/3", "/home/a/log"); empty for pipes
+// and sockets. Descriptors of one terminal share its Terminal: pass the files made before as
+// `others`. The sentry must ignore SIGPIPE.
 Result<Ref<HostFile>> make_host_file(EventLoop& loop, UniqueFd fd, std::string name,
                                      const std::vector<Ref<HostFile>>& others);
 

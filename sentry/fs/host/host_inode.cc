@@ -13,7 +13,7 @@ class HostFs final : public FileSystem {
  public:
   const char* type() const override { return "hostfs"; }
   Result<struct statfs> statfs() override {
-    struct statfs s {};
+    struct statfs s{};
     s.f_type = 0x00c0ffee;  // HOSTFS_SUPER_MAGIC
     s.f_bsize = 4096;
     s.f_namelen = 255;
@@ -29,7 +29,7 @@ FileSystem& host_fs() {
 class HostInode final : public Inode {
  public:
   explicit HostInode(HostStream& stream) : Inode(host_fs()), stream_(&stream) {
-    struct stat st {};
+    struct stat st{};
     fstat(stream.fd(), &st);
     type_ = st.st_mode & S_IFMT;
   }
@@ -49,7 +49,7 @@ class HostInode final : public Inode {
 
 Result<Attr> HostInode::getattr() {
   if (!stream_) return Err(ENXIO);
-  struct stat st {};
+  struct stat st{};
   if (fstat(stream_->fd(), &st) < 0) return HostErr();
   Attr attr;
   attr.ino = st.st_ino;
@@ -70,8 +70,12 @@ Result<Attr> HostInode::getattr() {
 
 }  // namespace
 
-Ref<Inode> make_host_inode(HostStream& stream) { return make_ref<HostInode>(stream); }
+Ref<Inode> make_host_inode(HostStream& stream) {
+  return make_ref<HostInode>(stream);
+}
 
-void detach_host_inode(Inode& inode) { static_cast<HostInode&>(inode).detach(); }
+void detach_host_inode(Inode& inode) {
+  static_cast<HostInode&>(inode).detach();
+}
 
 }  // namespace uks

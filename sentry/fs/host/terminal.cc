@@ -19,7 +19,8 @@ constexpr size_t kTermiosSize = 36;
 constexpr size_t kTermios2Size = 44;
 constexpr size_t kLocalFlagsOffset = 12;
 constexpr uint32_t kToStop = 0000400;
-constexpr uint32_t kTcGets2 = 0x802c542a, kTcSets2 = 0x402c542b, kTcSetsW2 = 0x402c542c, kTcSetsF2 = 0x402c542d;
+constexpr uint32_t kTcGets2 = 0x802c542a, kTcSets2 = 0x402c542b, kTcSetsW2 = 0x402c542c,
+                   kTcSetsF2 = 0x402c542d;
 
 bool ignores_or_blocks(Task& task, int sig) {
   return (task.blocked_signals & signal_bit(sig)) || (*task.group().actions)[sig].handler == 1;
@@ -39,7 +40,8 @@ Result<int64_t> get(Task& task, int fd, uint32_t request, uint64_t arg, size_t s
   return 0;
 }
 
-Result<int64_t> set(Task& task, int fd, uint32_t request, uint64_t arg, size_t size, bool may_wait) {
+Result<int64_t> set(Task& task, int fd, uint32_t request, uint64_t arg, size_t size,
+                    bool may_wait) {
   std::array<char, 64> buffer{};
   TRY(task.copy_in(UserAddr{arg}, buffer.data(), size));
   if (host_ioctl(fd, request, buffer.data(), may_wait) < 0) return HostErr();
@@ -105,8 +107,10 @@ Result<int64_t> Terminal::set_foreground(Task& task, uint64_t arg) {
 
 Result<int64_t> Terminal::ioctl(Task& task, int host_fd, uint32_t request, uint64_t arg) {
   switch (request) {
-    case TCGETS: return get(task, host_fd, request, arg, kTermiosSize);
-    case kTcGets2: return get(task, host_fd, request, arg, kTermios2Size);
+    case TCGETS:
+      return get(task, host_fd, request, arg, kTermiosSize);
+    case kTcGets2:
+      return get(task, host_fd, request, arg, kTermios2Size);
     case TCSETS:
     case TCSETSW:
     case TCSETSF:
@@ -117,10 +121,13 @@ Result<int64_t> Terminal::ioctl(Task& task, int host_fd, uint32_t request, uint6
     case kTcSetsF2:
       TRY(check_background(task, SIGTTOU));
       return set(task, host_fd, request, arg, kTermios2Size, request != kTcSets2);
-    case TIOCGWINSZ: return get(task, host_fd, request, arg, sizeof(winsize));
-    case TIOCSWINSZ: return set(task, host_fd, request, arg, sizeof(winsize), false);
+    case TIOCGWINSZ:
+      return get(task, host_fd, request, arg, sizeof(winsize));
+    case TIOCSWINSZ:
+      return set(task, host_fd, request, arg, sizeof(winsize), false);
     case FIONREAD:
-    case TIOCOUTQ: return get(task, host_fd, request, arg, sizeof(int));
+    case TIOCOUTQ:
+      return get(task, host_fd, request, arg, sizeof(int));
     case TCSBRK:
     case TCXONC:
     case TCFLSH: {
@@ -133,12 +140,14 @@ Result<int64_t> Terminal::ioctl(Task& task, int host_fd, uint32_t request, uint6
       if (!controls(task)) return Err(ENOTTY);
       TRY(task.copy_out(UserAddr{arg}, int32_t{task.group().session->foreground_pgid}));
       return 0;
-    case TIOCSPGRP: return set_foreground(task, arg);
+    case TIOCSPGRP:
+      return set_foreground(task, arg);
     case TIOCGSID:
       if (!controls(task)) return Err(ENOTTY);
       TRY(task.copy_out(UserAddr{arg}, int32_t{task.group().session->id}));
       return 0;
-    default: return Err(ENOTTY);
+    default:
+      return Err(ENOTTY);
   }
 }
 

@@ -26,7 +26,7 @@ class MemfdFs final : public FileSystem {
  public:
   const char* type() const override { return "tmpfs"; }
   Result<struct statfs> statfs() override {
-    struct statfs s {};
+    struct statfs s{};
     s.f_type = 0x01021994;  // TMPFS_MAGIC
     s.f_bsize = 4096;
     s.f_namelen = 255;
@@ -47,7 +47,7 @@ MemfdInode::MemfdInode(UniqueFd fd, std::string name, const Attr& attr)
     : Inode(memfd_fs()), fd_(std::move(fd)), name_(std::move(name)), attr_(attr) {}
 
 Result<Attr> MemfdInode::getattr() {
-  struct stat st {};
+  struct stat st{};
   if (fstat(fd_.get(), &st) < 0) return HostErr();
   Attr attr = attr_;
   attr.dev = fs().dev();
@@ -62,9 +62,11 @@ Result<Attr> MemfdInode::getattr() {
 
 Result<void> MemfdInode::setattr(const SetAttr& c) {
   if (c.size && ftruncate(fd_.get(), static_cast<off_t>(*c.size)) < 0) return HostErr();
-  // The host's mode bits are not the guest's, so F_SEAL_EXEC is looked at here (mfd_seal checks in mm/shmem.c).
+  // The host's mode bits are not the guest's, so F_SEAL_EXEC is looked at here (mfd_seal checks in
+  // mm/shmem.c).
   constexpr int kSealExec = 0x0020;
-  if (c.mode && ((*c.mode ^ attr_.mode) & 0111) && (fcntl(fd_.get(), F_GET_SEALS) & kSealExec)) return Err(EPERM);
+  if (c.mode && ((*c.mode ^ attr_.mode) & 0111) && (fcntl(fd_.get(), F_GET_SEALS) & kSealExec))
+    return Err(EPERM);
   if (c.mode) attr_.mode = (attr_.mode & S_IFMT) | (*c.mode & 07777);
   if (c.uid) attr_.uid = *c.uid;
   if (c.gid) attr_.gid = *c.gid;
@@ -137,9 +139,14 @@ Result<size_t> MemfdFile::pwrite(Task&, IoSource& source, int64_t at) {
 Result<int64_t> MemfdFile::seek(Task&, int64_t offset, int whence) {
   int64_t base = 0;
   switch (whence) {
-    case SEEK_SET: break;
-    case SEEK_CUR: base = pos; break;
-    case SEEK_END: base = static_cast<int64_t>(TRY(inode_->getattr()).size); break;
+    case SEEK_SET:
+      break;
+    case SEEK_CUR:
+      base = pos;
+      break;
+    case SEEK_END:
+      base = static_cast<int64_t>(TRY(inode_->getattr()).size);
+      break;
     case SEEK_DATA:
     case SEEK_HOLE: {
       // The host description's own position is used by nothing else.
@@ -148,7 +155,8 @@ Result<int64_t> MemfdFile::seek(Task&, int64_t offset, int whence) {
       pos = at;
       return at;
     }
-    default: return Err(EINVAL);
+    default:
+      return Err(EINVAL);
   }
   int64_t target = 0;
   if (__builtin_add_overflow(base, offset, &target) || target < 0) return Err(EINVAL);
@@ -175,7 +183,9 @@ Result<void> MemfdFile::allocate(Task&, int mode, int64_t offset, int64_t length
   return {};
 }
 
-Result<Ref<File>> MemfdFile::reopen(Task&, int flags) { return make_ref<MemfdFile>(Path{}, flags, inode_); }
+Result<Ref<File>> MemfdFile::reopen(Task&, int flags) {
+  return make_ref<MemfdFile>(Path{}, flags, inode_);
+}
 
 Result<Ref<File>> make_memfd(Task& task, const std::string& name, unsigned flags) {
   constexpr unsigned kKnown = MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL | MFD_EXEC;
@@ -184,7 +194,8 @@ Result<Ref<File>> make_memfd(Task& task, const std::string& name, unsigned flags
   // MFD_EXEC is the default, and older hosts do not know it.
   UniqueFd fd(::memfd_create(name.c_str(), (flags & ~MFD_EXEC) | MFD_CLOEXEC));
   if (!fd) return Err(errno == EMFILE ? ENFILE : errno);
-  Attr attr = TRY(make_anon_inode(task, S_IFREG | (flags & MFD_NOEXEC_SEAL ? 0666u : 0777u))->getattr());
+  Attr attr =
+      TRY(make_anon_inode(task, S_IFREG | (flags & MFD_NOEXEC_SEAL ? 0666u : 0777u))->getattr());
   auto inode = make_ref<MemfdInode>(std::move(fd), name, attr);
   return make_ref<MemfdFile>(Path{}, O_RDWR | kLargeFile, std::move(inode));
 }

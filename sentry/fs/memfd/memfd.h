@@ -1,4 +1,5 @@
-// memfd_create(2): one host memfd per object, so that mappings, sparseness and seals are the host's own.
+// memfd_create(2): one host memfd per object, so that mappings, sparseness and seals are the host's
+// own.
 #pragma once
 #include <string>
 
@@ -29,7 +30,8 @@ class MemfdInode final : public Inode {
 
 class MemfdFile final : public File {
  public:
-  MemfdFile(Path path, int flags, Ref<MemfdInode> inode) : File(std::move(path), flags), inode_(std::move(inode)) {}
+  MemfdFile(Path path, int flags, Ref<MemfdInode> inode)
+      : File(std::move(path), flags), inode_(std::move(inode)) {}
   ~MemfdFile() override;
 
   Inode* inode() const override { return inode_.get(); }

@@ -16,7 +16,9 @@ Pipe::Pipe() : capacity_(total_capacity >= kSoftLimit ? kPageSize : kDefaultSize
   total_capacity += capacity_;
 }
 
-Pipe::~Pipe() { total_capacity -= capacity_; }
+Pipe::~Pipe() {
+  total_capacity -= capacity_;
+}
 
 void Pipe::grow(size_t needed) {
   if (needed <= ring_size_) return;
@@ -76,7 +78,8 @@ void Pipe::append(const char* from, size_t n, bool packet) {
   memcpy(ring_.get() + tail, from, first);
   memcpy(ring_.get(), from + first, n - first);
   used_ += n;
-  // At every write, not only when it was empty: edge-triggered epoll users rely on it (pipe->poll_usage).
+  // At every write, not only when it was empty: edge-triggered epoll users rely on it
+  // (pipe->poll_usage).
   queue.wake(EPOLLIN | EPOLLRDNORM);
 }
 
@@ -146,7 +149,8 @@ Result<size_t> Pipe::write(IoSource& source, bool packets) {
 Result<size_t> Pipe::set_capacity(uint64_t wanted, bool privileged) {
   if (wanted > (uint64_t{1} << 31)) return Err(EINVAL);
   const size_t size = std::bit_ceil(std::max<size_t>(wanted, kPageSize));
-  if (size > capacity_ && !privileged && (size > kMaxSize || total_capacity + size - capacity_ > kSoftLimit)) {
+  if (size > capacity_ && !privileged &&
+      (size > kMaxSize || total_capacity + size - capacity_ > kSoftLimit)) {
     return Err(EPERM);
   }
   // Nobody needs more in one sandbox, whatever virtual capability is held.

@@ -20,9 +20,9 @@ class PipeFile;
 // The bytes in flight between the ends, and who holds the ends. All under the kernel lock.
 class Pipe final : public RefCounted {
  public:
-  static constexpr size_t kPageSize = 4096;      // also PIPE_BUF
+  static constexpr size_t kPageSize = 4096;  // also PIPE_BUF
   static constexpr size_t kDefaultSize = 65536;
-  static constexpr size_t kMaxSize = 1 << 20;    // /proc/sys/fs/pipe-max-size
+  static constexpr size_t kMaxSize = 1 << 20;  // /proc/sys/fs/pipe-max-size
   // /proc/sys/fs/pipe-user-pages-soft in bytes: beyond it new pipes are one page long.
   static constexpr uint64_t kSoftLimit = uint64_t{64} << 20;
 
@@ -33,11 +33,11 @@ class Pipe final : public RefCounted {
   size_t capacity() const { return capacity_; }
   size_t free() const { return capacity_ > used_ ? capacity_ - used_ : 0; }
 
-  // Moves what is there, at most sink.remaining(), of a packet only this one, of which the rest is dropped.
-  // 0: empty and no writer is left. EAGAIN: empty.
+  // Moves what is there, at most sink.remaining(), of a packet only this one, of which the rest is
+  // dropped. 0: empty and no writer is left. EAGAIN: empty.
   Result<size_t> read(IoSink& sink);
-  // Writes of at most PIPE_BUF bytes are whole or EAGAIN, longer ones may be partial. EPIPE: no reader.
-  // `packets` (O_DIRECT): each PIPE_BUF bytes are a packet of their own.
+  // Writes of at most PIPE_BUF bytes are whole or EAGAIN, longer ones may be partial. EPIPE: no
+  // reader. `packets` (O_DIRECT): each PIPE_BUF bytes are a packet of their own.
   Result<size_t> write(IoSource& source, bool packets = false);
   // Copies up to `n` bytes from the front without consuming them (tee).
   size_t peek(char* to, size_t n) const;
@@ -49,8 +49,8 @@ class Pipe final : public RefCounted {
   // Puts back what consume() took; may exceed the capacity for a while.
   void prepend(const char* from, size_t n);
 
-  // F_SETPIPE_SZ: rounds up to a power of two of pages. Returns the new capacity. EBUSY: more than that
-  // is in flight. EPERM: above the limits for those without CAP_SYS_RESOURCE.
+  // F_SETPIPE_SZ: rounds up to a power of two of pages. Returns the new capacity. EBUSY: more than
+  // that is in flight. EPERM: above the limits for those without CAP_SYS_RESOURCE.
   Result<size_t> set_capacity(uint64_t wanted, bool privileged);
 
   uint32_t read_events() const;
@@ -129,9 +129,9 @@ Result<std::pair<Ref<File>, Ref<File>>> make_pipe(Task& task, int flags);
 // F_GETPIPE_SZ and F_SETPIPE_SZ. EBADF: not a pipe.
 Result<int64_t> pipe_fcntl(Task& task, File& file, int command, uint64_t arg);
 
-// Opens a fifo whose pipe lives in `state_slot` of its inode (made here at first). Without O_NONBLOCK it
-// waits for the other side: the caller's handler is run again after kBlocked, and must not use
-// call().data itself. ENXIO: O_WRONLY|O_NONBLOCK without a reader.
+// Opens a fifo whose pipe lives in `state_slot` of its inode (made here at first). Without
+// O_NONBLOCK it waits for the other side: the caller's handler is run again after kBlocked, and
+// must not use call().data itself. ENXIO: O_WRONLY|O_NONBLOCK without a reader.
 Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot, int flags);
 
 }  // namespace uks

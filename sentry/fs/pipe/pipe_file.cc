@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kCapSysResource = 24;
 
-// An opener of a fifo that waits for the other side. Its end is open already: that is what the other
-// side looks for.
+// An opener of a fifo that waits for the other side. Its end is open already: that is what the
+// other side looks for.
 struct FifoOpen final : CallData {
   FifoOpen(Ref<Pipe> p, Ref<File> f, bool r, uint64_t o)
       : pipe(std::move(p)), file(std::move(f)), waits_for_reader(r), opens_before(o) {}
@@ -29,7 +29,8 @@ struct FifoOpen final : CallData {
 };
 
 // fifo_open() of fs/pipe.c.
-Result<Ref<File>> open_end(Task& task, Path path, const Ref<Pipe>& pipe, const Ref<Inode>& inode, int flags) {
+Result<Ref<File>> open_end(Task& task, Path path, const Ref<Pipe>& pipe, const Ref<Inode>& inode,
+                           int flags) {
   // A run after a wait: the end is open since the first run.
   if (task.call().woken && task.call().data) {
     auto* waiting = static_cast<FifoOpen*>(task.call().data.get());
@@ -73,15 +74,21 @@ PipeFile::PipeFile(Path path, int flags, Ref<Pipe> pipe, Ref<Inode> inode)
   pipe_->add_end(readable(), writable());
 }
 
-PipeFile::~PipeFile() { pipe_->remove_end(readable(), writable()); }
+PipeFile::~PipeFile() {
+  pipe_->remove_end(readable(), writable());
+}
 
-Inode* PipeFile::inode() const { return inode_ ? inode_.get() : File::inode(); }
+Inode* PipeFile::inode() const {
+  return inode_ ? inode_.get() : File::inode();
+}
 
 std::string PipeFile::anonymous_name() const {
   return inode_ ? fmt::format("pipe:[{}]", anon_inode_number(*inode_)) : std::string();
 }
 
-Result<size_t> PipeFile::read(Task&, IoSink& sink) { return pipe_->read(sink); }
+Result<size_t> PipeFile::read(Task&, IoSink& sink) {
+  return pipe_->read(sink);
+}
 
 Result<size_t> PipeFile::write(Task& task, IoSource& source) {
   auto n = pipe_->write(source, flags() & O_DIRECT);
@@ -119,8 +126,10 @@ void send_sigpipe(Task& task) {
 Result<std::pair<Ref<File>, Ref<File>>> make_pipe(Task& task, int flags) {
   auto pipe = make_ref<Pipe>();
   Ref<Inode> inode = make_anon_inode(task, S_IFIFO | 0600);
-  Ref<File> reader = make_ref<PipeFile>(Path{}, O_RDONLY | (flags & (O_NONBLOCK | O_DIRECT)), pipe, inode);
-  Ref<File> writer = make_ref<PipeFile>(Path{}, O_WRONLY | (flags & (O_NONBLOCK | O_DIRECT)), pipe, inode);
+  Ref<File> reader =
+      make_ref<PipeFile>(Path{}, O_RDONLY | (flags & (O_NONBLOCK | O_DIRECT)), pipe, inode);
+  Ref<File> writer =
+      make_ref<PipeFile>(Path{}, O_WRONLY | (flags & (O_NONBLOCK | O_DIRECT)), pipe, inode);
   return std::pair{std::move(reader), std::move(writer)};
 }
 
@@ -130,7 +139,8 @@ Result<int64_t> pipe_fcntl(Task& task, File& file, int command, uint64_t arg) {
   if (command == F_GETPIPE_SZ) return static_cast<int64_t>(pipe.capacity());
   if (command != F_SETPIPE_SZ) return Err(EINVAL);
   // The argument is an unsigned int (fcntl.c passes it on as such).
-  const auto size = TRY(pipe.set_capacity(static_cast<uint32_t>(arg), task.creds().has_cap(kCapSysResource)));
+  const auto size =
+      TRY(pipe.set_capacity(static_cast<uint32_t>(arg), task.creds().has_cap(kCapSysResource)));
   return static_cast<int64_t>(size);
 }
 

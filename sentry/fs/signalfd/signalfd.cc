@@ -16,8 +16,9 @@ signalfd_siginfo to_record(const SignalInfo& info) {
   r.ssi_signo = static_cast<uint32_t>(info.signo);
   r.ssi_errno = info.error;
   r.ssi_code = info.code;
-  const bool is_fault = info.code > 0 && (info.signo == SIGSEGV || info.signo == SIGBUS || info.signo == SIGILL ||
-                                          info.signo == SIGFPE || info.signo == SIGTRAP);
+  const bool is_fault =
+      info.code > 0 && (info.signo == SIGSEGV || info.signo == SIGBUS || info.signo == SIGILL ||
+                        info.signo == SIGFPE || info.signo == SIGTRAP);
   if (info.code == SI_TIMER) {
     r.ssi_tid = static_cast<uint32_t>(info.timer.timer_id);
     r.ssi_overrun = static_cast<uint32_t>(info.timer.overrun);
@@ -47,7 +48,10 @@ signalfd_siginfo to_record(const SignalInfo& info) {
 }  // namespace
 
 SignalFd::SignalFd(Ref<ThreadGroup> group, SignalMask mask, int flags, Ref<Inode> inode)
-    : File(Path{}, flags), group_(std::move(group)), mask_(mask & ~kUnblockable), inode_(std::move(inode)) {}
+    : File(Path{}, flags),
+      group_(std::move(group)),
+      mask_(mask & ~kUnblockable),
+      inode_(std::move(inode)) {}
 
 SignalFd::~SignalFd() = default;
 
@@ -74,7 +78,9 @@ uint32_t SignalFd::poll_events() {
   return pending & mask_ ? EPOLLIN | EPOLLRDNORM : 0u;
 }
 
-std::string SignalFd::fdinfo() const { return fmt::format("sigmask:\t{:016x}\n", mask_); }
+std::string SignalFd::fdinfo() const {
+  return fmt::format("sigmask:\t{:016x}\n", mask_);
+}
 
 void SignalFd::set_mask(SignalMask mask) {
   mask_ = mask & ~kUnblockable;

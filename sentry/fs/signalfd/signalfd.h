@@ -6,8 +6,8 @@
 
 namespace uks {
 
-// Reads take the reader's own signals, as on Linux. Readiness has no reader here: it is that of the process
-// which made the descriptor.
+// Reads take the reader's own signals, as on Linux. Readiness has no reader here: it is that of the
+// process which made the descriptor.
 class SignalFd final : public File {
  public:
   SignalFd(Ref<ThreadGroup> group, SignalMask mask, int flags, Ref<Inode> inode);

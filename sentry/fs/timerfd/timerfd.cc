@@ -1,9 +1,10 @@
-// timerfd(2), after fs/timerfd.c: a periodic timer stops at its first unread expiry and is set anew by the
-// read, which counts the periods that passed. So a short period costs nothing while nobody reads.
+// timerfd(2), after fs/timerfd.c: a periodic timer stops at its first unread expiry and is set anew
+// by the read, which counts the periods that passed. So a short period costs nothing while nobody
+// reads.
 #include "sentry/fs/timerfd/timerfd.h"
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <algorithm>
 
 #include "sentry/time/clock.h"
 #include "sentry/vfs/anon.h"
@@ -29,7 +30,9 @@ void TimerFd::catch_up() {
   const int64_t periods = (now - due_) / interval_ + 1;
   expiries_ += static_cast<uint64_t>(periods) - (alarm_.armed() ? 0 : 1);
   int64_t next = 0;
-  if (__builtin_mul_overflow(periods, interval_, &next) || __builtin_add_overflow(due_, next, &next)) next = INT64_MAX;
+  if (__builtin_mul_overflow(periods, interval_, &next) ||
+      __builtin_add_overflow(due_, next, &next))
+    next = INT64_MAX;
   due_ = next;
   alarm_.arm(due_);
 }
@@ -49,8 +52,8 @@ void TimerFd::set(int64_t value, int64_t interval, bool absolute) {
   interval_ = interval;
   expiries_ = 0;
   if (value == 0) return;
-  due_ = std::max<MonotonicNs>(
-      1, absolute ? deadline_from_absolute(clock_, to_timespec(value)) : deadline_from_relative_ns(value));
+  due_ = std::max<MonotonicNs>(1, absolute ? deadline_from_absolute(clock_, to_timespec(value))
+                                           : deadline_from_relative_ns(value));
   alarm_.arm(due_);
 }
 
@@ -62,9 +65,10 @@ int64_t TimerFd::remaining() {
 
 std::string TimerFd::fdinfo() const {
   const int64_t left = due_ == 0 ? 0 : std::max<int64_t>(due_ - monotonic_now(), 0);
-  return fmt::format("clockid: {}\nticks: {}\nsettime flags: 00\nit_value: ({}, {})\nit_interval: ({}, {})\n", clock_,
-                     expiries_, left / kNsPerSecond, left % kNsPerSecond, interval_ / kNsPerSecond,
-                     interval_ % kNsPerSecond);
+  return fmt::format(
+      "clockid: {}\nticks: {}\nsettime flags: 00\nit_value: ({}, {})\nit_interval: ({}, {})\n",
+      clock_, expiries_, left / kNsPerSecond, left % kNsPerSecond, interval_ / kNsPerSecond,
+      interval_ % kNsPerSecond);
 }
 
 }  // namespace uks

@@ -17,7 +17,8 @@ struct FutexQueues : testing::Test {
 };
 
 TEST_F(FutexQueues, WakesOldestFirst) {
-  FutexWaiter first(table, *one.task, FutexTable::kAnyBit), second(table, *one.task, FutexTable::kAnyBit);
+  FutexWaiter first(table, *one.task, FutexTable::kAnyBit),
+      second(table, *one.task, FutexTable::kAnyBit);
   table.enqueue(kA, first);
   table.enqueue(kA, second);
   EXPECT_EQ(table.wake(kB, 1), 0);

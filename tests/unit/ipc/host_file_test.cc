@@ -1,4 +1,5 @@
-// Passed-through host files: readiness by the event loop, never O_NONBLOCK on the host's description.
+// Passed-through host files: readiness by the event loop, never O_NONBLOCK on the host's
+// description.
 #include "sentry/fs/host/host_file.h"
 
 #include <fcntl.h>
@@ -106,7 +107,8 @@ TEST_F(HostFiles, RegularFilesAreAlwaysReadyAndSeek) {
   EXPECT_EQ(read(*file, 3), "456");
   EXPECT_EQ(*file->seek(*one.task, 0, SEEK_CUR), 7);
   EXPECT_EQ(file->inode()->type(), uint32_t{S_IFREG});
-  EXPECT_EQ(open_host_stream(Ref<HostStream>(&file->stream()), Path{}, O_RDONLY)->get()->seekable(), true);
+  EXPECT_EQ(open_host_stream(Ref<HostStream>(&file->stream()), Path{}, O_RDONLY)->get()->seekable(),
+            true);
 }
 
 TEST_F(HostFiles, DescriptorsOfOneTerminalShareIt) {
