@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -55,19 +56,14 @@ Result<UniqueFd> open_output(const std::string& path) {
   return fd;
 }
 
-// Closes everything above 2 but the two named.
-void close_inherited(UniqueFd& log, UniqueFd& strace) {
-  constexpr int kAside = 1000;
-  for (UniqueFd* fd : {&log, &strace}) {
-    if (fd->valid()) fd->reset(::fcntl(fd->get(), F_DUPFD_CLOEXEC, kAside));
-  }
+// Closes everything above 2 but the two named (-1: none).
+void close_inherited(int log_fd, int strace_fd) {
   unsigned next = 3;
-  int low = log.get(), high = strace.get();
-  if (low > high) std::swap(low, high);
-  for (const int keep : {low, high}) {
+  for (const int keep : {std::min(log_fd, strace_fd), std::max(log_fd, strace_fd)}) {
     if (keep < 0) continue;
-    if (static_cast<unsigned>(keep) > next) ::close_range(next, static_cast<unsigned>(keep) - 1, 0);
-    next = static_cast<unsigned>(keep) + 1;
+    const auto number = static_cast<unsigned>(keep);
+    if (number > next) ::close_range(next, number - 1, 0);
+    next = number + 1;
   }
   ::close_range(next, ~0U, 0);
 }
@@ -209,7 +205,7 @@ int exec_command(ExecOptions options) {
     if (!fd) return fail_host("--strace=" + options.strace_file, fd.error().value);
     strace = std::move(*fd);
   }
-  close_inherited(log, strace);
+  close_inherited(log.get(), strace.get());
 
   Terminal terminal;
   terminal.save();

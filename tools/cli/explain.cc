@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/cli/gofer_config.h"
+
 namespace uks::cli {
 namespace {
 
@@ -62,25 +64,27 @@ std::string verdict_reason(const EnvDecision& d) {
 }  // namespace
 
 std::string escape_controls(const std::string& text) {
+  // The C1 controls, which some terminals obey, are two bytes in UTF-8; outside of UTF-8 any high
+  // byte may be one.
+  const bool utf8 = is_utf8(text);
   std::string out;
   out.reserve(text.size());
-  for (const unsigned char c : text) {
-    switch (c) {
-      case '\n':
-        out += "\\n";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      default:
-        if (c < 0x20 || c == 0x7f) {
-          out += fmt::format("\\x{:02x}", c);
-        } else {
-          out += static_cast<char>(c);
-        }
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8)) {
+      out += fmt::format("\\x{:02x}", c);
+    } else if (c == 0xc2 && next < 0xa0) {
+      out += fmt::format("\\x{:02x}\\x{:02x}", c, next);
+      ++i;
+    } else {
+      out += static_cast<char>(c);
     }
   }
   return out;

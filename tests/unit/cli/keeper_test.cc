@@ -123,7 +123,9 @@ TEST(SandboxConfig, MalformedBytesAreRefused) {
 
 TEST(Explain, NamesCannotForgeLines) {
   EXPECT_EQ(escape_controls("a\n\x1b[2Jb\t\x7f"), "a\\n\\x1b[2Jb\\t\\x7f");
-  EXPECT_EQ(escape_controls("\xc3\xa9"), "\xc3\xa9");
+  EXPECT_EQ(escape_controls("\xc3\xa9\xc2\xa0"), "\xc3\xa9\xc2\xa0");
+  EXPECT_EQ(escape_controls("\xc2\x9b"), "\\xc2\\x9b");
+  EXPECT_EQ(escape_controls("\x9b\xc3"), "\\x9b\\xc3");
 }
 
 TEST(Host, Passwd) {
