@@ -23,7 +23,8 @@ struct PollCall final : CallData {
     int fd;
     uint32_t mask;  // POLL* asked for, POLLERR and POLLHUP included
     uint32_t found = 0;
-    Ref<File> file;  // null: not open, or to be ignored
+    int16_t before = 0;  // revents as the guest had it
+    Ref<File> file;      // null: not open, or to be ignored
   };
   std::vector<Entry> entries;
   bool zero_timeout = false;
@@ -84,7 +85,8 @@ Result<int64_t> start_poll(Task& task, UserAddr fds, uint32_t nfds) {
   poll->entries.reserve(nfds);
   for (const auto& p : list) {
     const uint32_t mask = static_cast<uint16_t>(p.events) | POLLERR | POLLHUP;
-    PollCall::Entry entry{.fd = p.fd, .mask = mask, .found = 0, .file = nullptr};
+    PollCall::Entry entry{
+        .fd = p.fd, .mask = mask, .found = 0, .before = p.revents, .file = nullptr};
     if (p.fd >= 0) {
       entry.file = pollable(task, p.fd);
       if (!entry.file) entry.found = POLLNVAL;
@@ -102,9 +104,10 @@ Result<int64_t> run_poll(Task& task, UserAddr fds, int interrupted) {
     auto result = wait(task, poll, interrupted);
     if (!result) return result;
   }
-  // Only revents is the kernel's to write.
+  // Only revents is the kernel's to write, and only where it changes: each write is a host call.
   for (size_t i = 0; i < poll.entries.size(); i++) {
     const auto revents = static_cast<int16_t>(poll.entries[i].found);
+    if (revents == poll.entries[i].before) continue;
     TRY(task.copy_out(fds + i * sizeof(pollfd) + offsetof(pollfd, revents), revents));
   }
   return count;
@@ -152,7 +155,8 @@ Result<int64_t> start_select(Task& task, int nfds, const std::array<UserInOut, 3
     if (!mask) continue;
     auto file = pollable(task, fd);
     if (!file) return Err(EBADF);
-    select->poll.entries.push_back({.fd = fd, .mask = mask, .found = 0, .file = std::move(file)});
+    select->poll.entries.push_back(
+        {.fd = fd, .mask = mask, .found = 0, .before = 0, .file = std::move(file)});
   }
   task.call().data = std::move(select);
   return 0;

@@ -1,6 +1,7 @@
 // Resource limits and usage.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -25,7 +26,11 @@ Result<rlimit64> change(Task& task, ThreadGroup& group, uint32_t resource, const
   const rlimit64 old = limit;
   if (!wanted) return old;
   if (wanted->rlim_cur > wanted->rlim_max) return Err(EINVAL);
-  if (resource == RLIMIT_NOFILE && wanted->rlim_max > kMaxOpenFiles) return Err(EPERM);
+  // What was inherited may be more.
+  if (resource == RLIMIT_NOFILE &&
+      wanted->rlim_max > std::max<uint64_t>(kMaxOpenFiles, limit.rlim_max)) {
+    return Err(EPERM);
+  }
   if (wanted->rlim_max > limit.rlim_max && !task.creds().has_cap(kCapSysResource))
     return Err(EPERM);
   limit = *wanted;
