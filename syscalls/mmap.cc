@@ -5,6 +5,7 @@
 
 #include "gen/syscalls.h"
 #include "platform/platform.h"
+#include "sentry/fs/proc/mapped_names.h"
 #include "sentry/task/kernel.h"
 #include "sentry/vfs/fd_table.h"
 
@@ -55,6 +56,7 @@ Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t pr
     if (shared && (prot & PROT_WRITE) && !file->writable()) return Err(EACCES);
     if (offset + length < offset) return Err(EOVERFLOW);
     const MappableFd mappable = TRY(file->mappable_fd(task, static_cast<int>(prot), shared));
+    note_mapped_file(task, *file, mappable.fd);
     task.donation.reset(fcntl(mappable.fd, F_DUPFD_CLOEXEC, 10));
     if (!task.donation) return HostErr();
     order.offset = mappable.host_offset + offset;

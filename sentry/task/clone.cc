@@ -91,6 +91,8 @@ Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request) {
   }
   group->exit_signal = request.exit_signal;
   group->dumpable = from.dumpable;
+  group->oom_score_adj = from.oom_score_adj;
+  group->oom_score_adj_min = from.oom_score_adj_min;
   group->limits = from.limits;
   if (group->limits[RLIMIT_CPU].rlim_cur != RLIM64_INFINITY) GroupTimers::of(*group).watch_cpu_limit();
   group->executable = from.executable;

@@ -11,6 +11,7 @@
 
 #include "platform/channel/shared_cell.h"
 #include "platform/trap/trap_platform.h"
+#include "sentry/fs/proc/mapped_names.h"
 #include "sentry/loader/elf.h"
 #include "sentry/loader/stack_layout.h"
 #include "sentry/task/clone.h"
@@ -61,6 +62,7 @@ Result<ImageFile> load_image(Task& task, Ref<File> file) {
   const MappableFd mappable = TRY(file->mappable_fd(task, PROT_READ | PROT_EXEC, false));
   image.host.reset(fcntl(mappable.fd, F_DUPFD_CLOEXEC, 10));
   if (!image.host) return HostErr();
+  note_mapped_file(task, *file, image.host.get());
   image.host_offset = mappable.host_offset;
   image.file = std::move(file);
   return image;

@@ -26,6 +26,9 @@ void release_vfork_parent(Kernel& kernel, Task& child) {
 void Kernel::detach_task(Task& task) {
   if (task.dead) return;
   task.dead = true;
+  if (ThreadGroup& group = task.group(); task.is_leader() || group.epitaph.comm.empty()) {
+    group.epitaph = {task.comm, task.creds().euid, task.creds().egid, task.start_time_ns};
+  }
   if (task.blocked_) task.call_ = {};  // a handler that is running at this moment still uses it
   task.end_wait();
   task.parked.reset();

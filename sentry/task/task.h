@@ -234,6 +234,16 @@ class ThreadGroup : public RefCounted {
   bool is_child_subreaper = false;
   bool dumpable = true;
   bool did_exec = false;
+  int oom_score_adj = 0;                 // /proc/PID/oom_score_adj: stored and inherited, not obeyed
+  int oom_score_adj_min = 0;             // lower needs CAP_SYS_RESOURCE
+  // What /proc shows of a zombie, whose threads are gone: its leader's name, owner and start.
+  struct Epitaph {
+    std::string comm;
+    uid_t uid = 0;
+    gid_t gid = 0;
+    uint64_t start_time_ns = 0;  // CLOCK_BOOTTIME
+  };
+  Epitaph epitaph;
   std::array<rlimit64, RLIM_NLIMITS> limits{};
 
   Ref<File> executable;                  // /proc/PID/exe

@@ -1,0 +1,102 @@
+// cmdline, environ, auxv, maps and smaps of a process: what its memory holds.
+#include <cstdio>
+#include <cstring>
+
+#include "platform/platform.h"
+#include "sentry/fs/proc/mapped_names.h"
+#include "sentry/fs/proc/proc_fs.h"
+#include "sentry/task/kernel_lock.h"
+
+namespace uks {
+namespace {
+
+// More than ARG_MAX can be: 6 MiB, three quarters of the 8 MiB stack limit.
+constexpr uint64_t kMaxStrings = 8 << 20;
+
+Ref<AddressSpace> memory_of(const ProcTarget& target) {
+  const Task* task = target.task();
+  Ref<AddressSpace> mm = task ? task->mm : Ref<AddressSpace>();
+  return mm && !mm->gone ? mm : Ref<AddressSpace>();
+}
+
+// [from, to) of the process's memory; empty if it cannot be read (programs may have unmapped it).
+std::string read_range(AddressSpace& mm, uint64_t from, uint64_t to) {
+  if (from == 0 || to <= from || to - from > kMaxStrings) return {};
+  std::string text(to - from, '\0');
+  if (!mm.read(from, text.data(), text.size())) return {};
+  return text;
+}
+
+}  // namespace
+
+// get_mm_cmdline(): programs change their title in place, beyond the arguments' end if need be.
+Result<std::string> cmdline_text(const ProcTarget& target, Task&) {
+  const Ref<AddressSpace> mm = memory_of(target);
+  if (!mm) return std::string();
+  std::string text = read_range(*mm, mm->arg_start, mm->arg_end);
+  if (text.empty()) return target.group->command_line;
+  if (text.back() != '\0' && mm->env_start == mm->arg_end) {
+    text += read_range(*mm, mm->env_start, mm->env_end);
+    text.resize(std::min(text.size(), strlen(text.c_str())));
+  }
+  return text;
+}
+
+Result<std::string> environ_text(const ProcTarget& target, Task&) {
+  const Ref<AddressSpace> mm = memory_of(target);
+  if (!mm) return std::string();
+  std::string text = read_range(*mm, mm->env_start, mm->env_end);
+  return text.empty() ? target.group->environment : text;
+}
+
+Result<std::string> auxv_text(const ProcTarget& target, Task&) {
+  std::string out;
+  for (const auto& [type, value] : target.group->auxv) {
+    out.append(reinterpret_cast<const char*>(&type), sizeof type);
+    out.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  return out;
+}
+
+Result<std::string> maps_text(const ProcTarget& target, Task&) {
+  const Ref<AddressSpace> mm = memory_of(target);
+  if (!mm) return std::string();
+  Result<std::string> text = Err(ESRCH);
+  {
+    Unlocked unlocked;  // the keeper is asked
+    text = read_maps(*mm);
+  }
+  // Ended meanwhile: as empty as a zombie's.
+  if (!text) return std::string();
+  return name_mappings(*text);
+}
+
+Result<std::string> smaps_text(const ProcTarget& target, Task&) {
+  const Ref<AddressSpace> mm = memory_of(target);
+  if (!mm) return std::string();
+  Result<std::string> text = Err(ESRCH);
+  {
+    Unlocked unlocked;
+    text = read_host_proc(*mm, "smaps");
+  }
+  if (!text) return std::string();
+  const uint64_t stub = mm->layout().base;
+  std::string out;
+  bool hidden = true;
+  for (size_t at = 0; at < text->size();) {
+    const size_t end = std::min(text->find('\n', at), text->size() - 1) + 1;
+    const std::string line = text->substr(at, end - at);
+    at = end;
+    // Each mapping starts with a line as in maps, then come "Name: value" lines.
+    unsigned long from = 0, to = 0;
+    if (sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
+      hidden = from >= stub && from < stub + UKS_STUB_REGION;
+      if (!hidden) out += name_mappings(line);
+    } else if (!hidden) {
+      out += line;
+    }
+  }
+  return out;
+}
+
+}  // namespace uks
