@@ -63,7 +63,7 @@ std::string stat_file(ProcFs& fs) {
   }
   const uint64_t boot = (clock_ns(CLOCK_REALTIME) - up) / kNsPerSecond;
   out += fmt::format("intr 0\nctxt 0\nbtime {}\nprocesses {}\nprocs_running {}\nprocs_blocked {}\n", boot,
-                     fs.kernel().total_forks + 1, std::max<size_t>(1, running), blocked);
+                     fs.kernel().total_forks, std::max<size_t>(1, running), blocked);
   out += "softirq 0 0 0 0 0 0 0 0 0 0 0\n";
   return out;
 }

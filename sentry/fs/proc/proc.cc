@@ -91,8 +91,9 @@ Task* ProcTarget::task() const {
 }
 
 std::string ProcTarget::comm() const {
-  const Task* t = task();
-  return t ? t->comm : group->epitaph.comm;
+  if (const Task* t = task()) return t->comm;
+  // Process 1 is the kernel's own and never had a thread.
+  return group->pid == 1 ? "init" : group->epitaph.comm;
 }
 
 uint64_t ProcTarget::start_time_ns() const {

@@ -48,7 +48,8 @@ std::string_view field(const std::vector<std::string>& fields, size_t number) {
 
 char state_of(const ProcTarget& target) {
   const Task* task = target.task();
-  if (!task || target.group->zombie) return 'Z';
+  if (target.group->zombie) return 'Z';
+  if (!task) return 'S';  // process 1, which has no threads
   if (target.group->stopped) return 'T';
   if (task->waiting_for_vfork) return 'D';
   return task->is_blocked() ? 'S' : 'R';

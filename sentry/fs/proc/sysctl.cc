@@ -30,7 +30,7 @@ void add_kernel(ProcFs& fs, PseudoDir& kernel) {
   kernel.add_fixed("ostype", "Linux\n");
   kernel.add_fixed("osrelease", std::string(fs.host_name().release) + "\n");
   kernel.add_fixed("version", std::string(fs.host_name().version) + "\n");
-  kernel.add_fixed("pid_max", "32768\n");
+  kernel.add_fixed("pid_max", "4194304\n");
   kernel.add_fixed("ngroups_max", "65536\n");
   kernel.add_fixed("cap_last_cap", "40\n");
   kernel.add_fixed("randomize_va_space", "2\n");
