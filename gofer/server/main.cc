@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -17,6 +16,7 @@
 #include "gofer/server/config.h"
 #include "gofer/server/sandbox.h"
 #include "gofer/server/server.h"
+#include "platform/base/log.h"
 
 namespace uks::gofer {
 namespace {
@@ -81,6 +81,7 @@ int gofer_main(int config_fd, std::span<const int> connections, int log_fd) {
   if (connections.empty()) return fail("no connections");
   // Re-armed after the keeper did it: whoever starts a gofer otherwise gets the same promise.
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  set_up_logging("gofer", log_fd, "warning");
   std::string text, problem;
   if (!read_all(config_fd, text)) return fail("cannot read the configuration");
   Config config;
@@ -92,7 +93,6 @@ int gofer_main(int config_fd, std::span<const int> connections, int log_fd) {
   keep.insert(keep.end(), connections.begin(), connections.end());
   keep.push_back(log_fd);
   close_all_but(keep);
-  ::tzset();  // the logger's local time: its file is out of reach later
   if (!drop_privileges(*server)) return fail("cannot drop privileges");
 
   Crew crew{.server = *server, .mutex = {}, .changed = {}};

@@ -192,6 +192,19 @@ TEST_F(GoferHidden, KernelInterfacesAreNotServed) {
   EXPECT_EQ(open_error("dev/null", O_RDONLY), ENXIO);
 }
 
+TEST_F(GoferHidden, ATreeMayBeOneFile) {
+  put("f", "one");
+  root_ += "/f";
+  start({}, false);
+  root_.resize(root_.size() - 2);
+  EXPECT_TRUE(client_->getattr(top_)->is_regular());
+  EXPECT_EQ(read_fd(client_->open(top_, O_RDONLY)->fd.get()), "one");
+  EXPECT_EQ(error_of(client_->open(top_, O_RDWR)), EROFS);
+  EXPECT_EQ(error_of(client_->mkdir(top_, "d", 0755)), ENOTDIR);
+  std::string_view names[] = {"x"};
+  EXPECT_EQ(client_->walk(top_, names)->error.value, ENOTDIR);
+}
+
 // Random and half-right requests: an answer for each, and no harm.
 TEST_F(GoferHidden, MalformedRequests) {
   put("d/f");
