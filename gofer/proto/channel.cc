@@ -31,7 +31,8 @@ Result<void> send_packet(int socket, std::string_view bytes, int fd) {
 
 Result<Packet> receive_packet(int socket, std::span<char> buffer) {
   iovec iov{buffer.data(), buffer.size()};
-  // Room for more than the one descriptor expected: what a hostile peer sends is seen here and closed.
+  // Room for more than the one descriptor expected: what a hostile peer sends is seen here and
+  // closed.
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)];
   msghdr message{};
   ssize_t size;

@@ -178,7 +178,8 @@ Result<OpenedFile> GoferClient::open(NodeId node, int flags) {
   return file;
 }
 
-Result<CreatedFile> GoferClient::create(NodeId dir, std::string_view name, uint32_t mode, int flags, Owner owner) {
+Result<CreatedFile> GoferClient::create(NodeId dir, std::string_view name, uint32_t mode, int flags,
+                                        Owner owner) {
   Writer w = request_for(Op::kCreate);
   w.u64(dir);
   w.string(name);
@@ -204,7 +205,8 @@ Result<NodeAttr> GoferClient::mkdir(NodeId dir, std::string_view name, uint32_t 
   return call_for_node(w);
 }
 
-Result<NodeAttr> GoferClient::symlink(NodeId dir, std::string_view name, std::string_view target, Owner owner) {
+Result<NodeAttr> GoferClient::symlink(NodeId dir, std::string_view name, std::string_view target,
+                                      Owner owner) {
   Writer w = request_for(Op::kSymlink);
   w.u64(dir);
   w.string(name);
@@ -316,8 +318,8 @@ Result<StatFs> GoferClient::statfs(NodeId node) {
   Answer answer = TRY(call(w, false));
   Reader r(answer.bytes);
   StatFs s;
-  for (uint64_t* field : {&s.type, &s.bsize, &s.blocks, &s.bfree, &s.bavail, &s.files, &s.ffree, &s.namelen,
-                          &s.frsize}) {
+  for (uint64_t* field : {&s.type, &s.bsize, &s.blocks, &s.bfree, &s.bavail, &s.files, &s.ffree,
+                          &s.namelen, &s.frsize}) {
     *field = r.u64();
   }
   if (!r.done()) return Err(EIO);
@@ -335,7 +337,8 @@ Result<std::string> GoferClient::getxattr(NodeId node, std::string_view name) {
   return value;
 }
 
-Result<void> GoferClient::setxattr(NodeId node, std::string_view name, std::string_view value, int flags) {
+Result<void> GoferClient::setxattr(NodeId node, std::string_view name, std::string_view value,
+                                   int flags) {
   Writer w = request_for(Op::kSetxattr);
   w.u64(node);
   w.string(name);

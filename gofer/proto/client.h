@@ -17,13 +17,13 @@ namespace uks::gofer {
 class Writer;
 class Reader;
 
-// Thread-safe. Every call blocks until the gofer answers: callers hold no lock (wrap them in `Unlocked`).
-// One call uses one connection; more callers than connections wait for a free one. When the gofer is dead
-// every call returns EIO at once, and those that wait are woken.
+// Thread-safe. Every call blocks until the gofer answers: callers hold no lock (wrap them in
+// `Unlocked`). One call uses one connection; more callers than connections wait for a free one.
+// When the gofer is dead every call returns EIO at once, and those that wait are woken.
 //
-// Common errors: ENOENT (missing or absent by rule), EACCES (denied by rule, or by the host), EROFS (not
-// writable by rule), ESTALE (the host replaced or moved the file since: walk again), EINVAL (bad name),
-// ENAMETOOLONG, EIO (gofer dead), and whatever the host's file system says.
+// Common errors: ENOENT (missing or absent by rule), EACCES (denied by rule, or by the host), EROFS
+// (not writable by rule), ESTALE (the host replaced or moved the file since: walk again), EINVAL
+// (bad name), ENAMETOOLONG, EIO (gofer dead), and whatever the host's file system says.
 class GoferClient {
  public:
   explicit GoferClient(std::vector<UniqueFd> connections);
@@ -41,27 +41,30 @@ class GoferClient {
   Result<Attr> getattr(NodeId node);
   // Applies in the order owner, mode, size, times; returns the attributes afterwards.
   Result<Attr> setattr(NodeId node, const SetAttr& changes);
-  // `flags`: O_RDONLY, O_WRONLY or O_RDWR, and O_TRUNC. Only regular files: EISDIR for directories, ELOOP
-  // for links, ENXIO for others. Writing to a file with set-id bits: EPERM.
+  // `flags`: O_RDONLY, O_WRONLY or O_RDWR, and O_TRUNC. Only regular files: EISDIR for directories,
+  // ELOOP for links, ENXIO for others. Writing to a file with set-id bits: EPERM.
   Result<OpenedFile> open(NodeId node, int flags);
-  // Creates a regular file and opens it with `flags` (access mode, O_TRUNC; O_EXCL: EEXIST if it exists).
-  // Never follows a link (ELOOP).
-  Result<CreatedFile> create(NodeId dir, std::string_view name, uint32_t mode, int flags, Owner owner = {});
+  // Creates a regular file and opens it with `flags` (access mode, O_TRUNC; O_EXCL: EEXIST if it
+  // exists). Never follows a link (ELOOP).
+  Result<CreatedFile> create(NodeId dir, std::string_view name, uint32_t mode, int flags,
+                             Owner owner = {});
   Result<NodeAttr> mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {});
-  Result<NodeAttr> symlink(NodeId dir, std::string_view name, std::string_view target, Owner owner = {});
+  Result<NodeAttr> symlink(NodeId dir, std::string_view name, std::string_view target,
+                           Owner owner = {});
   // A new name for `node`. A file with a hidden name somewhere: EACCES.
   Result<NodeAttr> link(NodeId node, NodeId dir, std::string_view name);
   Result<void> unlink(NodeId dir, std::string_view name);
   Result<void> rmdir(NodeId dir, std::string_view name);
-  // `flags`: RENAME_NOREPLACE, RENAME_EXCHANGE. Ids of what was moved stay valid. A directory that leads
-  // to a rule's path: EBUSY; one for which other rules would hold at the new place: EXDEV.
-  Result<void> rename(NodeId old_dir, std::string_view old_name, NodeId new_dir, std::string_view new_name,
-                      uint32_t flags);
+  // `flags`: RENAME_NOREPLACE, RENAME_EXCHANGE. Ids of what was moved stay valid. A directory that
+  // leads to a rule's path: EBUSY; one for which other rules would hold at the new place: EXDEV.
+  Result<void> rename(NodeId old_dir, std::string_view old_name, NodeId new_dir,
+                      std::string_view new_name, uint32_t flags);
   // Only S_IFREG, S_IFIFO, S_IFSOCK; devices: EPERM.
   Result<NodeAttr> mknod(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {});
   Result<std::string> readlink(NodeId node);
-  // A page of a directory; start with cookie 0, which takes a snapshot of the names. ESTALE for a cookie
-  // that is too old (start again). `with_ids`: every entry carries an id (and a lookup to forget).
+  // A page of a directory; start with cookie 0, which takes a snapshot of the names. ESTALE for a
+  // cookie that is too old (start again). `with_ids`: every entry carries an id (and a lookup to
+  // forget).
   Result<DirPage> readdir(NodeId dir, uint64_t cookie, bool with_ids);
   // All pages.
   Result<std::vector<DirEntry>> read_directory(NodeId dir, bool with_ids);

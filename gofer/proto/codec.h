@@ -44,7 +44,9 @@ class Writer {
     overflow_ = false;
   }
   // Overwrites four bytes written before.
-  void patch_u32(size_t offset, uint32_t value) { std::memcpy(bytes_.data() + offset, &value, sizeof(value)); }
+  void patch_u32(size_t offset, uint32_t value) {
+    std::memcpy(bytes_.data() + offset, &value, sizeof(value));
+  }
 
  private:
   void raw(const void* data, size_t size) {
@@ -58,7 +60,8 @@ class Writer {
   bool overflow_ = false;
 };
 
-// Takes a message apart. After the first field that is not wholly there ok() is false and every value 0.
+// Takes a message apart. After the first field that is not wholly there ok() is false and every
+// value 0.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -152,8 +155,8 @@ inline Attr Reader::attr() {
   return a;
 }
 
-// A single file name as the protocol allows it: not empty, not "." or "..", no '/' and no NUL, at most
-// kMaxName bytes. Returns 0, EINVAL or ENAMETOOLONG.
+// A single file name as the protocol allows it: not empty, not "." or "..", no '/' and no NUL, at
+// most kMaxName bytes. Returns 0, EINVAL or ENAMETOOLONG.
 inline int check_name(std::string_view name) {
   if (name.size() > kMaxName) return ENAMETOOLONG;
   if (name.empty() || name == "." || name == "..") return EINVAL;

@@ -1,4 +1,5 @@
-// What the sentry's gofer client and the gofer say to each other: operations, limits and plain data.
+// What the sentry's gofer client and the gofer say to each other: operations, limits and plain
+// data.
 #pragma once
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -23,7 +24,8 @@ inline constexpr size_t kMaxMessage = 64 * 1024;
 inline constexpr size_t kMaxName = 255;
 inline constexpr size_t kMaxWalkNames = 256;
 inline constexpr size_t kMaxLinkTarget = 4095;
-inline constexpr size_t kMaxXattrValue = 48 * 1024;  // larger values: E2BIG (Linux's own limit is 64 KiB)
+inline constexpr size_t kMaxXattrValue =
+    48 * 1024;  // larger values: E2BIG (Linux's own limit is 64 KiB)
 inline constexpr size_t kMaxForgets = 4000;
 
 enum class Op : uint32_t {
@@ -51,8 +53,8 @@ enum class Op : uint32_t {
   kForget,
 };
 
-// Message layout (little endian, no padding): request = u32 op, u32 seq, arguments; answer = u32 seq,
-// i32 errno (0: done), results. Strings are u32 length + bytes.
+// Message layout (little endian, no padding): request = u32 op, u32 seq, arguments; answer = u32
+// seq, i32 errno (0: done), results. Strings are u32 length + bytes.
 
 struct Time {
   int64_t sec = 0;
@@ -62,7 +64,8 @@ struct Time {
 
 // Attr::flags: what the gofer's rules say of the file.
 inline constexpr uint32_t kAttrWritable = 1;  // may be changed, and names in it may be made
-inline constexpr uint32_t kAttrDenied = 2;    // visible, but opening, reading the link, listing: EACCES
+inline constexpr uint32_t kAttrDenied =
+    2;  // visible, but opening, reading the link, listing: EACCES
 
 struct Attr {
   uint64_t dev = 0;  // with ino: the host's identity of the file (hard links share it)
@@ -85,22 +88,24 @@ struct Attr {
   bool is_regular() const { return S_ISREG(mode); }
 };
 
-// A node handed out. Each time an id arrives in an answer the client owns one more *lookup* of it, and
-// gives all of them back with forget().
+// A node handed out. Each time an id arrives in an answer the client owns one more *lookup* of it,
+// and gives all of them back with forget().
 struct NodeAttr {
   NodeId id = kNoNode;
   Attr attr;
 };
 
-// Walks stop early at a missing name (error ENOENT), at a symbolic link that is not the last name (the
-// link is the last step, error 0), at another non-directory (error ENOTDIR), at a forbidden one (EACCES).
+// Walks stop early at a missing name (error ENOENT), at a symbolic link that is not the last name
+// (the link is the last step, error 0), at another non-directory (error ENOTDIR), at a forbidden
+// one (EACCES).
 struct WalkResult {
   std::vector<NodeAttr> steps;
   Errno error{0};
 };
 
 struct OpenedFile {
-  UniqueFd fd;  // a regular file, in exactly the access mode asked for; O_APPEND is the sentry's affair
+  UniqueFd
+      fd;  // a regular file, in exactly the access mode asked for; O_APPEND is the sentry's affair
   Attr attr;
 };
 
@@ -140,8 +145,8 @@ struct SetAttr {
   Time atime, mtime;
 };
 
-// Whom a new file shall belong to; kKeepOwner: whomever the host gives it to. Only a gofer that runs as
-// root can give files away; another one leaves them the caller's, without an error.
+// Whom a new file shall belong to; kKeepOwner: whomever the host gives it to. Only a gofer that
+// runs as root can give files away; another one leaves them the caller's, without an error.
 inline constexpr uint32_t kKeepOwner = ~0u;
 struct Owner {
   uint32_t uid = kKeepOwner;
@@ -149,7 +154,8 @@ struct Owner {
 };
 
 struct StatFs {
-  uint64_t type = 0, bsize = 0, blocks = 0, bfree = 0, bavail = 0, files = 0, ffree = 0, namelen = 0, frsize = 0;
+  uint64_t type = 0, bsize = 0, blocks = 0, bfree = 0, bavail = 0, files = 0, ffree = 0,
+           namelen = 0, frsize = 0;
 };
 
 struct Forget {

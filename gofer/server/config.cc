@@ -13,7 +13,8 @@ namespace {
 using Json = nlohmann::json;
 
 bool is_absolute_clean(const std::string& path) {
-  if (path.empty() || path[0] != '/' || path.size() > 4095 || path.find('\0') != std::string::npos) return false;
+  if (path.empty() || path[0] != '/' || path.size() > 4095 || path.find('\0') != std::string::npos)
+    return false;
   // ".." would make prefix matching lie.
   return !(path + "/").contains("/../");
 }
@@ -52,7 +53,8 @@ bool parse_rule(const Json& json, Config& config) {
   const std::string* path = string_field(json, "path");
   const std::string* action = string_field(json, "action");
   if (!path || !action || !is_absolute_clean(*path)) return false;
-  if (static_cast<size_t>(std::count(path->begin(), path->end(), '/')) > RuleSet::kMaxComponents) return false;
+  if (static_cast<size_t>(std::count(path->begin(), path->end(), '/')) > RuleSet::kMaxComponents)
+    return false;
   Rule rule;
   rule.path = *path;
   bool ok = true;
@@ -92,7 +94,8 @@ bool parse_config(std::string_view text, Config& config, std::string& problem) {
   }
   for (const Json& tree : *trees) {
     if (!parse_tree(tree, config)) {
-      problem = fmt::format("bad tree {}", tree.dump(-1, ' ', true, Json::error_handler_t::replace));
+      problem =
+          fmt::format("bad tree {}", tree.dump(-1, ' ', true, Json::error_handler_t::replace));
       return false;
     }
   }
@@ -104,7 +107,8 @@ bool parse_config(std::string_view text, Config& config, std::string& problem) {
   }
   for (const Json& rule : *rules) {
     if (!parse_rule(rule, config)) {
-      problem = fmt::format("bad rule {}", rule.dump(-1, ' ', true, Json::error_handler_t::replace));
+      problem =
+          fmt::format("bad rule {}", rule.dump(-1, ' ', true, Json::error_handler_t::replace));
       return false;
     }
   }

@@ -18,8 +18,9 @@ struct Config {
   std::vector<Rule> rules;
 };
 
-// Reads the JSON text that gofer_main() describes. On failure returns false and says in `problem` what is
-// wrong. Unknown keys are refused: a mistyped rule must not be a rule that silently does nothing.
+// Reads the JSON text that gofer_main() describes. On failure returns false and says in `problem`
+// what is wrong. Unknown keys are refused: a mistyped rule must not be a rule that silently does
+// nothing.
 bool parse_config(std::string_view text, Config& config, std::string& problem);
 
 }  // namespace uks::gofer

@@ -13,6 +13,14 @@ namespace uks::gofer {
 // All names in an open directory but "." and "..". More than `max`: the first `max`.
 Result<std::vector<std::string>> list_names(int dir, size_t max);
 
+// What getdents64(2) says of an entry without a look at the inode.
+struct RawEntry {
+  std::string name;
+  uint64_t ino = 0;
+  unsigned char type = 0;  // DT_*
+};
+Result<std::vector<RawEntry>> list_entries(int dir, size_t max);
+
 // A listing being handed out page by page.
 struct Listing {
   uint64_t node = 0;

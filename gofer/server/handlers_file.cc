@@ -18,7 +18,9 @@ bool is_access_mode(int flags, int also) {
   return (flags & ~(O_ACCMODE | also)) == 0 && (flags & O_ACCMODE) != O_ACCMODE;
 }
 
-bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC); }
+bool writes(int flags) {
+  return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
+}
 
 // The gofer keeps attributes in the user namespace: others are the host's security (EPERM to set).
 bool is_user_xattr(const std::string& name) {
@@ -40,7 +42,8 @@ Result<void> Server::open(Reader& in, Writer& out, UniqueFd& fd) {
     if (::ftruncate(writer.get(), 0) < 0) return HostErr();
   }
   UniqueFd opened = TRY(open_inode(file.fd, flags & O_ACCMODE));
-  if ((flags & O_TRUNC) && (flags & O_ACCMODE) != O_RDONLY && ::ftruncate(opened.get(), 0) < 0) return HostErr();
+  if ((flags & O_TRUNC) && (flags & O_ACCMODE) != O_RDONLY && ::ftruncate(opened.get(), 0) < 0)
+    return HostErr();
   Attr attr = flags & O_TRUNC ? TRY(stat_at(file.fd, "")) : file.attr;
   out.attr(shown(attr, file.at.rules, file.at.tree()));
   fd = std::move(opened);
@@ -67,8 +70,8 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
   bool created = false;
   if (!visible) {
     auto made = open_beneath(dir.fd, name.c_str(),
-                             static_cast<uint64_t>((flags & O_ACCMODE) | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK |
-                                                   O_NOCTTY),
+                             static_cast<uint64_t>((flags & O_ACCMODE) | O_CREAT | O_EXCL |
+                                                   O_NOFOLLOW | O_NONBLOCK | O_NOCTTY),
                              mode & kNewFileMode);
     if (made) {
       fd = std::move(*made);
@@ -125,7 +128,8 @@ Result<void> Server::setattr(Reader& in, Writer& out) {
   std::shared_lock lock(names_lock_);
   Handle file = TRY(find(id));
   TRY(check_changeable(file));
-  if (!file.attr.is_directory() && file.attr.nlink > 1 && hidden_->contains(file.attr.dev, file.attr.ino)) {
+  if (!file.attr.is_directory() && file.attr.nlink > 1 &&
+      hidden_->contains(file.attr.dev, file.attr.ino)) {
     return Err(EACCES);
   }
   std::string inode = inode_name(file.fd);
@@ -196,7 +200,8 @@ Result<void> Server::setxattr(Reader& in) {
   if (!file.attr.is_regular() && !file.attr.is_directory()) return Err(EPERM);
   if (file.attr.is_regular()) TRY(check_data_access(file, true));
   std::string path = fmt::format("/proc/self/fd/{}", file.fd);
-  if (::setxattr(path.c_str(), name.c_str(), value.data(), value.size(), flags) < 0) return HostErr();
+  if (::setxattr(path.c_str(), name.c_str(), value.data(), value.size(), flags) < 0)
+    return HostErr();
   return {};
 }
 

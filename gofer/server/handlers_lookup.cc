@@ -19,15 +19,16 @@ Result<void> Server::attach(Reader& in, Writer& out) {
   return {};
 }
 
-Result<Server::Step> Server::look_up(const Ref<Node>& dir_node, const RuleState& dir_rules, int dir_fd,
-                                     const Attr& dir_attr, const std::string& name) {
+Result<Server::Step> Server::look_up(const Ref<Node>& dir_node, const RuleState& dir_rules,
+                                     int dir_fd, const Attr& dir_attr, const std::string& name) {
   Step step;
   step.rules = rules_.child(dir_rules, name);
   // Without a look at the host where the answer does not depend on it.
   if (int hidden = rules_.visibility(step.rules, true)) return Err(hidden);
   step.attr = TRY(stat_at(dir_fd, name.c_str()));
   if (int hidden = rules_.visibility(step.rules, step.attr.is_directory())) return Err(hidden);
-  if (step.attr.is_directory() && step.attr.dev != dir_attr.dev && !dir_node->tree->kernel_interface) {
+  if (step.attr.is_directory() && step.attr.dev != dir_attr.dev &&
+      !dir_node->tree->kernel_interface) {
     step.fd = TRY(open_beneath(dir_fd, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW));
     if (is_kernel_interface(step.fd.get())) {
       step.rules = RuleState{};

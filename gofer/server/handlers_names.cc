@@ -72,8 +72,10 @@ Result<void> Server::link(Reader& in, Writer& out) {
   if (file.attr.mode & (S_ISUID | S_ISGID)) return Err(EPERM);
   // Even a file with one link: its only name may be the hidden one, reached by a rule's blind spot.
   if (hidden_->contains(file.attr.dev, file.attr.ino)) return Err(EACCES);
-  // AT_SYMLINK_FOLLOW follows the magic link only, to the very inode; AT_EMPTY_PATH would need a capability.
-  if (::linkat(proc_fd_.get(), inode_name(file.fd).c_str(), dir.fd, name.c_str(), AT_SYMLINK_FOLLOW) < 0) {
+  // AT_SYMLINK_FOLLOW follows the magic link only, to the very inode; AT_EMPTY_PATH would need a
+  // capability.
+  if (::linkat(proc_fd_.get(), inode_name(file.fd).c_str(), dir.fd, name.c_str(),
+               AT_SYMLINK_FOLLOW) < 0) {
     return HostErr();
   }
   return enter_new(dir, name, rules, {}, out);
@@ -87,7 +89,8 @@ Result<void> Server::unlink(Reader& in, bool directory) {
   Handle dir = TRY(find_directory(id));
   if (int bad = check_name(name)) return Err(bad);
   Attr attr = TRY(stat_at(dir.fd, name.c_str()));
-  if (int hidden = rules_.visibility(rules_.child(dir.at.rules, name), attr.is_directory())) return Err(hidden);
+  if (int hidden = rules_.visibility(rules_.child(dir.at.rules, name), attr.is_directory()))
+    return Err(hidden);
   TRY(changeable_child(dir, name));
   UniqueFd pin = pin_for(dir, name);
   if (::unlinkat(dir.fd, name.c_str(), directory ? AT_REMOVEDIR : 0) < 0) return HostErr();
@@ -95,10 +98,11 @@ Result<void> Server::unlink(Reader& in, bool directory) {
   return {};
 }
 
-Result<void> Server::check_move(const RuleState& from, const RuleState& to, bool is_directory) const {
+Result<void> Server::check_move(const RuleState& from, const RuleState& to,
+                                bool is_directory) const {
   if (!is_directory) return {};
-  // The rules for everything below must stay what they are, or moving a directory would uncover what it
-  // holds. The states of nodes below then need no change either.
+  // The rules for everything below must stay what they are, or moving a directory would uncover
+  // what it holds. The states of nodes below then need no change either.
   if (from.action == to.action && from.live == to.live) return {};
   // EXDEV makes mv(1) and others copy, name by name under the rules of the new place.
   return Err(rules_.leads_to_named_path(from) ? EBUSY : EXDEV);
@@ -120,7 +124,8 @@ Result<void> Server::rename(Reader& in) {
   if (int bad = check_name(old_name)) return Err(bad);
   if (int bad = check_name(new_name)) return Err(bad);
   Attr source = TRY(stat_at(old_dir.fd, old_name.c_str()));
-  if (int hidden = rules_.visibility(rules_.child(old_dir.at.rules, old_name), source.is_directory())) {
+  if (int hidden =
+          rules_.visibility(rules_.child(old_dir.at.rules, old_name), source.is_directory())) {
     return Err(hidden);
   }
   RuleState old_rules = TRY(changeable_child(old_dir, old_name));
@@ -136,7 +141,8 @@ Result<void> Server::rename(Reader& in) {
   }
   bool same_inode = target && target->dev == source.dev && target->ino == source.ino;
   UniqueFd pin = exchange || same_inode ? UniqueFd() : pin_for(new_dir, new_name);
-  if (syscall(SYS_renameat2, old_dir.fd, old_name.c_str(), new_dir.fd, new_name.c_str(), flags) < 0) {
+  if (syscall(SYS_renameat2, old_dir.fd, old_name.c_str(), new_dir.fd, new_name.c_str(), flags) <
+      0) {
     return HostErr();
   }
   // rename(2): two links to one inode stay both.
@@ -145,7 +151,8 @@ Result<void> Server::rename(Reader& in) {
     nodes_.exchanged(*old_dir.at.node, old_name, std::move(old_rules), *new_dir.at.node, new_name,
                      std::move(new_rules));
   } else {
-    nodes_.renamed(*old_dir.at.node, old_name, *new_dir.at.node, new_name, std::move(new_rules), std::move(pin));
+    nodes_.renamed(*old_dir.at.node, old_name, *new_dir.at.node, new_name, std::move(new_rules),
+                   std::move(pin));
   }
   return {};
 }

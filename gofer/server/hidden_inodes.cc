@@ -3,7 +3,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include <deque>
 
@@ -12,6 +14,18 @@
 #include "platform/base/log.h"
 
 namespace uks::gofer {
+
+namespace {
+
+constexpr size_t kMaxPending = 1024;
+
+// Listings of the file system give the inode numbers that stat gives. Overlay file systems may not.
+bool has_exact_entries(int fd) {
+  struct statfs s;
+  return ::fstatfs(fd, &s) == 0 && static_cast<uint32_t>(s.f_type) != OVERLAYFS_SUPER_MAGIC;
+}
+
+}  // namespace
 
 bool HiddenInodes::contains(uint64_t dev, uint64_t ino) {
   std::call_once(once_, [this] { scan(); });
@@ -27,7 +41,8 @@ void HiddenInodes::scan() {
     }
   }
   if (truncated_) {
-    LOG_WARN("more than {} hidden files: other hard links of the rest are not recognised", kMaxScanned);
+    LOG_INFO("more than {} hidden files: other hard links of the rest are not recognised",
+             kMaxScanned);
   }
 }
 
@@ -37,6 +52,7 @@ void HiddenInodes::scan_rule(size_t rule) {
   struct Place {
     UniqueFd fd;
     RuleState rules;
+    bool exact_entries;
   };
   auto root = open_path_beneath(host_root_.get(), path);
   if (!root) return;
@@ -50,32 +66,42 @@ void HiddenInodes::scan_rule(size_t rule) {
     return;
   }
   if (is_kernel_interface(root->get())) return;
-  places.push_back({std::move(*root), std::move(state)});
+  bool exact_entries = has_exact_entries(root->get());
+  places.push_back({std::move(*root), std::move(state), exact_entries});
   while (!places.empty()) {
     Place place = std::move(places.front());
     places.pop_front();
     auto dir = open_beneath(place.fd.get(), ".", O_RDONLY | O_DIRECTORY);
     if (!dir) continue;
-    auto names = list_names(dir->get(), kMaxScanned);
-    if (!names) continue;
-    for (const std::string& name : *names) {
-      RuleState child = rules_.child(place.rules, name);
+    auto dir_attr = stat_at(dir->get(), "");
+    auto entries = list_entries(dir->get(), kMaxScanned + 1);
+    if (!dir_attr || !entries) continue;
+    for (const RawEntry& entry : *entries) {
+      RuleState child = rules_.child(place.rules, entry.name);
       if (child.action != Action::kDeny && child.action != Action::kAbsent) continue;
       if (scanned_ >= kMaxScanned) {
         truncated_ = true;
         return;
       }
       ++scanned_;
-      auto found = stat_at(dir->get(), name.c_str());
-      if (!found) continue;
-      if (!found->is_directory()) {
-        inodes_.emplace(found->dev, found->ino);
-      } else if (places.size() < 1024) {  // each holds a descriptor
-        auto fd = open_beneath(dir->get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW);
-        if (fd && !is_kernel_interface(fd->get())) places.push_back({std::move(*fd), std::move(child)});
+      bool directory = entry.type == DT_DIR;
+      if (place.exact_entries && entry.type != DT_UNKNOWN) {
+        if (!directory) inodes_.emplace(dir_attr->dev, entry.ino);
       } else {
-        truncated_ = true;
+        auto found = stat_at(dir->get(), entry.name.c_str());
+        if (!found) continue;
+        directory = found->is_directory();
+        if (!directory) inodes_.emplace(found->dev, found->ino);
       }
+      if (!directory) continue;
+      if (places.size() >= kMaxPending) {  // each holds a descriptor
+        truncated_ = true;
+        continue;
+      }
+      auto fd = open_beneath(dir->get(), entry.name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW);
+      if (!fd || is_kernel_interface(fd->get())) continue;
+      places.push_back({std::move(*fd), std::move(child), false});
+      places.back().exact_entries = has_exact_entries(places.back().fd.get());
     }
   }
 }

@@ -10,16 +10,19 @@
 
 namespace uks::gofer {
 
-// The files that deny and absent rules with literal paths name, and those in directories that they name.
-// They are looked for when the first file with more than one link is opened: most sandboxes never open
-// one, and start-up stays free of scans. A sandbox cannot change hidden files, so later is not too late.
+// The files that deny and absent rules with literal paths name, and those in directories that they
+// name. They are looked for when the first file with more than one link is opened: most sandboxes
+// never open one, and start-up stays free of scans. A sandbox cannot change hidden files, so later
+// is not too late.
 class HiddenInodes {
  public:
-  // Files and directories looked at in all, denied ones first. Beyond it files are known by path only.
+  // Files and directories looked at in all, denied ones first. Beyond it files are known by path
+  // only.
   static constexpr size_t kMaxScanned = 10'000;
 
   // `host_root`: an open "/"; rule paths are looked up below it.
-  HiddenInodes(const RuleSet& rules, UniqueFd host_root) : rules_(rules), host_root_(std::move(host_root)) {}
+  HiddenInodes(const RuleSet& rules, UniqueFd host_root)
+      : rules_(rules), host_root_(std::move(host_root)) {}
 
   bool contains(uint64_t dev, uint64_t ino);
   int root_fd() const { return host_root_.get(); }

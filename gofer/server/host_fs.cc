@@ -16,11 +16,14 @@ namespace uks::gofer {
 namespace {
 
 // Missing from some <linux/magic.h>.
-constexpr uint32_t kConfigfsMagic = 0x62656570, kMqueueMagic = 0x19800202, kFusectlMagic = 0x65735543,
-                   kNsfsMagic = 0x6e736673, kRpcPipefsMagic = 0x67596969, kSelinuxMagic = 0xf97cff8c,
+constexpr uint32_t kConfigfsMagic = 0x62656570, kMqueueMagic = 0x19800202,
+                   kFusectlMagic = 0x65735543, kNsfsMagic = 0x6e736673,
+                   kRpcPipefsMagic = 0x67596969, kSelinuxMagic = 0xf97cff8c,
                    kSmackMagic = 0x43415d53, kBinfmtMagic = 0x42494e4d;
 
-Time time_of(const statx_timestamp& t) { return {t.tv_sec, t.tv_nsec}; }
+Time time_of(const statx_timestamp& t) {
+  return {t.tv_sec, t.tv_nsec};
+}
 
 }  // namespace
 
@@ -52,7 +55,8 @@ Result<UniqueFd> open_path_beneath(int dir, std::string_view path) {
     } else {
       path = {};
     }
-    UniqueFd next = TRY(open_beneath(current ? current.get() : dir, piece.c_str(), O_PATH | O_NOFOLLOW));
+    UniqueFd next =
+        TRY(open_beneath(current ? current.get() : dir, piece.c_str(), O_PATH | O_NOFOLLOW));
     current = std::move(next);
     if (path.empty()) return current;
   }

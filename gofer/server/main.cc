@@ -110,7 +110,8 @@ int gofer_main(int config_fd, std::span<const int> connections, int log_fd) {
   {
     std::unique_lock lock(crew.mutex);
     crew.changed.wait(lock, [&] { return crew.arrived == workers.size(); });
-    if (!install_filter(*server, connections, log_fd)) return fail("cannot install the system call filter");
+    if (!install_filter(*server, connections, log_fd))
+      return fail("cannot install the system call filter");
     crew.open = true;
     crew.changed.notify_all();
   }

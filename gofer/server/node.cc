@@ -120,7 +120,8 @@ void NodeTable::detach(Node& node, UniqueFd pin) {
   }
   Ref<Node> parent = std::move(node.parent);
   if (parent) {
-    if (auto it = parent->children.find(node.name); it != parent->children.end() && it->second == &node) {
+    if (auto it = parent->children.find(node.name);
+        it != parent->children.end() && it->second == &node) {
       parent->children.erase(it);
     }
   }
@@ -175,8 +176,8 @@ void NodeTable::renamed(Node& old_parent, std::string_view old_name, Node& new_p
   drop_unused(std::move(new_ref));
 }
 
-void NodeTable::exchanged(Node& a, std::string_view a_name, RuleState a_rules, Node& b, std::string_view b_name,
-                          RuleState b_rules) {
+void NodeTable::exchanged(Node& a, std::string_view a_name, RuleState a_rules, Node& b,
+                          std::string_view b_name, RuleState b_rules) {
   std::lock_guard lock(mutex_);
   Ref<Node> a_ref(&a), b_ref(&b);
   Ref<Node> from_a = take_child(a, a_name);

@@ -21,12 +21,13 @@ struct Tree {
   UniqueFd fd;       // O_PATH
   bool writable = false;
   bool kernel_interface = false;  // the root itself lies in proc or the like: served as configured
-  RuleState rules;   // of the root
+  RuleState rules;                // of the root
 };
 
-// A name in a tree, bound to the inode that was found under it. It holds no descriptor: operations resolve
-// the path from the tree's root anew and compare the inode, so a file that the host moved away is ESTALE,
-// and memory is all that a million nodes cost. Only what the sandbox itself unlinks keeps a descriptor.
+// A name in a tree, bound to the inode that was found under it. It holds no descriptor: operations
+// resolve the path from the tree's root anew and compare the inode, so a file that the host moved
+// away is ESTALE, and memory is all that a million nodes cost. Only what the sandbox itself unlinks
+// keeps a descriptor.
 class Node : public RefCounted {
  public:
   NodeId id = kNoNode;
@@ -70,9 +71,10 @@ class NodeTable {
 
   // The node of a tree's root, with one more lookup.
   Result<NodeId> enter_root(const Tree& tree, const Attr& attr);
-  // The node of `name` in `parent`, with one more lookup. If another inode was known there, that node is
-  // detached. ESTALE if the parent is detached.
-  Result<Ref<Node>> enter(const Ref<Node>& parent, std::string_view name, const Attr& attr, RuleState rules);
+  // The node of `name` in `parent`, with one more lookup. If another inode was known there, that
+  // node is detached. ESTALE if the parent is detached.
+  Result<Ref<Node>> enter(const Ref<Node>& parent, std::string_view name, const Attr& attr,
+                          RuleState rules);
   // ESTALE: no such node, or an ancestor is detached (`allow_detached`: the node itself may be).
   Result<Located> locate(NodeId id, bool allow_detached = false);
   void forget(NodeId id, uint64_t lookups);
@@ -82,10 +84,10 @@ class NodeTable {
   // The name is gone. `pin`: an O_PATH descriptor for the inode that had it.
   void unlinked(Node& parent, std::string_view name, UniqueFd pin);
   // The name has moved, over whatever was there (`pin`: that one's descriptor).
-  void renamed(Node& old_parent, std::string_view old_name, Node& new_parent, std::string_view new_name,
-               RuleState new_rules, UniqueFd pin);
-  void exchanged(Node& a, std::string_view a_name, RuleState a_rules, Node& b, std::string_view b_name,
-                 RuleState b_rules);
+  void renamed(Node& old_parent, std::string_view old_name, Node& new_parent,
+               std::string_view new_name, RuleState new_rules, UniqueFd pin);
+  void exchanged(Node& a, std::string_view a_name, RuleState a_rules, Node& b,
+                 std::string_view b_name, RuleState b_rules);
   // Whether `ancestor` is `node` or above it.
   bool is_within(const Node& node, const Node& ancestor);
   size_t size();

@@ -9,7 +9,8 @@
 namespace uks::gofer {
 
 bool glob_match(std::string_view pattern, std::string_view name) {
-  // Greedy with one point of return, which suffices for `*`; linear in the worst case times pattern size.
+  // Greedy with one point of return, which suffices for `*`; linear in the worst case times pattern
+  // size.
   size_t p = 0, n = 0, star = std::string_view::npos, star_n = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -131,7 +132,8 @@ int RuleSet::visibility(const RuleState& state, bool is_directory) const {
 bool RuleSet::leads_to_named_path(const RuleState& state) const {
   return std::any_of(state.live.begin(), state.live.end(), [&](RuleState::Live l) {
     const auto& components = compiled_[l.rule].components;
-    bool anywhere = components[l.position] == "**" || (l.position > 0 && components[l.position - 1u] == "**");
+    bool anywhere =
+        components[l.position] == "**" || (l.position > 0 && components[l.position - 1u] == "**");
     return !anywhere;
   });
 }

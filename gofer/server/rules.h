@@ -1,7 +1,8 @@
 // Which paths of the host a sandbox may see and change.
 //
-// A rule names an absolute path; for a file the rule with the longest matching path prefix holds. Between
-// rules that match the same prefix a literal path beats a glob, then the stricter action wins.
+// A rule names an absolute path; for a file the rule with the longest matching path prefix holds.
+// Between rules that match the same prefix a literal path beats a glob, then the stricter action
+// wins.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -24,8 +25,8 @@ struct Rule {
   bool track = true;  // its files are known by inode too (HiddenInodes)
 };
 
-// Where a path stands: what holds for it and which rules it may yet lead to. Advanced one component at a
-// time, so that nobody has to keep whole paths.
+// Where a path stands: what holds for it and which rules it may yet lead to. Advanced one component
+// at a time, so that nobody has to keep whole paths.
 struct RuleState {
   // A rule that matches the path so far, up to component `position` of its own.
   struct Live {
@@ -52,10 +53,11 @@ class RuleSet {
   // The state of an absolute path that a tree is served from: no rule names it exactly: `fallback`.
   RuleState at(std::string_view absolute_path, Action fallback) const;
 
-  // 0 if the file may be seen, else ENOENT or EACCES. An absent or denied directory is passed through on
-  // the way to a path that is allowed below it.
+  // 0 if the file may be seen, else ENOENT or EACCES. An absent or denied directory is passed
+  // through on the way to a path that is allowed below it.
   int visibility(const RuleState& state, bool is_directory) const;
-  // Some rule names a path below which is not just "anywhere below" (a literal or a glob without **).
+  // Some rule names a path below which is not just "anywhere below" (a literal or a glob without
+  // **).
   bool leads_to_named_path(const RuleState& state) const;
 
   const std::vector<Rule>& rules() const { return rules_; }

@@ -25,7 +25,8 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
@@ -41,8 +42,10 @@ constexpr bool kDiagnose = true;
 #endif
 
 bool reduce_capabilities() {
-  constexpr uint64_t kKeep = 1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID;
-  // Fails without CAP_SETPCAP, where there is nothing to lose: no_new_privs makes the bounding set moot.
+  constexpr uint64_t kKeep =
+      1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID;
+  // Fails without CAP_SETPCAP, where there is nothing to lose: no_new_privs makes the bounding set
+  // moot.
   for (int cap = 0; cap <= 63; ++cap) {
     if (!(kKeep >> cap & 1)) (void)::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
   }
@@ -60,8 +63,8 @@ bool reduce_capabilities() {
   return syscall(SYS_capset, &header, data) == 0;
 }
 
-// Landlock bounds what the process reaches at all to the trees; rules within them are our own code, since
-// Landlock cannot deny below an allowed directory.
+// Landlock bounds what the process reaches at all to the trees; rules within them are our own code,
+// since Landlock cannot deny below an allowed directory.
 void enter_landlock(const Server& server) {
   long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   // ABI 1 makes every rename or link between directories EXDEV.
@@ -71,11 +74,12 @@ void enter_landlock(const Server& server) {
   constexpr uint64_t kRead = kFileRead | LANDLOCK_ACCESS_FS_READ_DIR;
   uint64_t file_write = LANDLOCK_ACCESS_FS_WRITE_FILE | (abi >= 3 ? kTruncate : 0);
   uint64_t write = file_write | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-                   LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |
-                   LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER;
+                   LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+                   LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
+                   LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER;
   landlock_ruleset_attr attr{};
-  attr.handled_access_fs = kRead | write | LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
-                           LANDLOCK_ACCESS_FS_MAKE_BLOCK;
+  attr.handled_access_fs = kRead | write | LANDLOCK_ACCESS_FS_EXECUTE |
+                           LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK;
   UniqueFd ruleset(static_cast<int>(syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0)));
   if (!ruleset) return;
   for (const Tree& tree : server.trees()) {
@@ -83,14 +87,17 @@ void enter_landlock(const Server& server) {
     bool directory = root && root->is_directory();
     landlock_path_beneath_attr rule{};
     rule.parent_fd = tree.fd.get();
-    rule.allowed_access = directory ? kRead | (tree.writable ? write : 0) : kFileRead | (tree.writable ? file_write : 0);
+    rule.allowed_access = directory ? kRead | (tree.writable ? write : 0)
+                                    : kFileRead | (tree.writable ? file_write : 0);
     if (syscall(SYS_landlock_add_rule, ruleset.get(), LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0) {
-      // A domain without this tree would break it; a gofer without a domain is still under its own rules.
+      // A domain without this tree would break it; a gofer without a domain is still under its own
+      // rules.
       LOG_WARN("no Landlock: {} cannot be a rule (errno {})", tree.root, errno);
       return;
     }
   }
-  if (syscall(SYS_landlock_restrict_self, ruleset.get(), 0) < 0) LOG_WARN("no Landlock: errno {}", errno);
+  if (syscall(SYS_landlock_restrict_self, ruleset.get(), 0) < 0)
+    LOG_WARN("no Landlock: errno {}", errno);
 }
 
 void set_limits() {

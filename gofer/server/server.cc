@@ -15,7 +15,8 @@
 
 namespace uks::gofer {
 
-Server::Server(std::vector<Rule> rules) : rules_(std::move(rules)), can_give_away_(::geteuid() == 0) {}
+Server::Server(std::vector<Rule> rules)
+    : rules_(std::move(rules)), can_give_away_(::geteuid() == 0) {}
 
 std::unique_ptr<Server> Server::create(Config config, std::string& problem) {
   std::unique_ptr<Server> server(new Server(std::move(config.rules)));
@@ -27,7 +28,8 @@ bool Server::open_trees(const Config& config, std::string& problem) {
   UniqueFd host_root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
   proc_fd_ = UniqueFd(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!host_root || !proc_fd_) {
-    problem = fmt::format("cannot open {}: {}", host_root ? "/proc/self/fd" : "/", std::strerror(errno));
+    problem =
+        fmt::format("cannot open {}: {}", host_root ? "/proc/self/fd" : "/", std::strerror(errno));
     return false;
   }
   for (const TreeConfig& tree_config : config.trees) {
@@ -86,28 +88,50 @@ void Server::answer(std::string_view request, Writer& out, UniqueFd& fd) {
 
 Result<void> Server::dispatch(Op op, Reader& in, Writer& out, UniqueFd& fd) {
   switch (op) {
-    case Op::kAttach: return attach(in, out);
-    case Op::kWalk: return walk(in, out);
-    case Op::kGetattr: return getattr(in, out);
-    case Op::kSetattr: return setattr(in, out);
-    case Op::kOpen: return open(in, out, fd);
-    case Op::kCreate: return create(in, out, fd);
-    case Op::kMkdir: return mkdir(in, out);
-    case Op::kSymlink: return symlink(in, out);
-    case Op::kLink: return link(in, out);
-    case Op::kUnlink: return unlink(in, false);
-    case Op::kRmdir: return unlink(in, true);
-    case Op::kRename: return rename(in);
-    case Op::kMknod: return mknod(in, out);
-    case Op::kReadlink: return readlink(in, out);
-    case Op::kReaddir: return readdir(in, out);
-    case Op::kStatfs: return statfs(in, out);
-    case Op::kGetxattr: return getxattr(in, out);
-    case Op::kSetxattr: return setxattr(in);
-    case Op::kListxattr: return listxattr(in, out);
-    case Op::kRemovexattr: return removexattr(in);
-    case Op::kFsync: return fsync(in);
-    case Op::kForget: return forget(in);
+    case Op::kAttach:
+      return attach(in, out);
+    case Op::kWalk:
+      return walk(in, out);
+    case Op::kGetattr:
+      return getattr(in, out);
+    case Op::kSetattr:
+      return setattr(in, out);
+    case Op::kOpen:
+      return open(in, out, fd);
+    case Op::kCreate:
+      return create(in, out, fd);
+    case Op::kMkdir:
+      return mkdir(in, out);
+    case Op::kSymlink:
+      return symlink(in, out);
+    case Op::kLink:
+      return link(in, out);
+    case Op::kUnlink:
+      return unlink(in, false);
+    case Op::kRmdir:
+      return unlink(in, true);
+    case Op::kRename:
+      return rename(in);
+    case Op::kMknod:
+      return mknod(in, out);
+    case Op::kReadlink:
+      return readlink(in, out);
+    case Op::kReaddir:
+      return readdir(in, out);
+    case Op::kStatfs:
+      return statfs(in, out);
+    case Op::kGetxattr:
+      return getxattr(in, out);
+    case Op::kSetxattr:
+      return setxattr(in);
+    case Op::kListxattr:
+      return listxattr(in, out);
+    case Op::kRemovexattr:
+      return removexattr(in);
+    case Op::kFsync:
+      return fsync(in);
+    case Op::kForget:
+      return forget(in);
   }
   return Err(EOPNOTSUPP);
 }
@@ -170,24 +194,30 @@ Result<void> Server::check_changeable(const Handle& file) const {
 }
 
 Result<void> Server::check_data_access(const Handle& file, bool write) {
-  if (file.at.rules.action == Action::kDeny || file.at.rules.action == Action::kAbsent) return Err(EACCES);
+  if (file.at.rules.action == Action::kDeny || file.at.rules.action == Action::kAbsent)
+    return Err(EACCES);
   if (write && !file.at.may_write()) return Err(EROFS);
   if (file.attr.is_directory()) return Err(EISDIR);
   if (file.attr.is_symlink()) return Err(ELOOP);
   if (!file.attr.is_regular()) return Err(ENXIO);
-  // The first name found decides a file's rules, so a second name of a hidden file is checked by inode.
+  // The first name found decides a file's rules, so a second name of a hidden file is checked by
+  // inode.
   if (file.attr.nlink > 1 && hidden_->contains(file.attr.dev, file.attr.ino)) return Err(EACCES);
-  // Linux drops the bits when someone without CAP_FSETID writes, but not for a mapping, nor for root.
+  // Linux drops the bits when someone without CAP_FSETID writes, but not for a mapping, nor for
+  // root.
   if (write && (file.attr.mode & (S_ISUID | S_ISGID))) return Err(EPERM);
   if (!file.at.tree().kernel_interface && is_kernel_interface(file.fd)) return Err(EACCES);
   return {};
 }
 
-std::string Server::inode_name(int path_fd) const { return std::to_string(path_fd); }
+std::string Server::inode_name(int path_fd) const {
+  return std::to_string(path_fd);
+}
 
 Result<UniqueFd> Server::open_inode(int path_fd, int flags) const {
   // The magic link leads to the very inode that was examined: no name is resolved again.
-  int fd = ::openat(proc_fd_.get(), inode_name(path_fd).c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  int fd = ::openat(proc_fd_.get(), inode_name(path_fd).c_str(),
+                    flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0) return HostErr();
   return UniqueFd(fd);
 }
@@ -201,12 +231,13 @@ Attr Server::shown(Attr attr, const RuleState& rules, const Tree& tree) const {
 
 Result<void> Server::give_away(const Handle& dir, const std::string& name, Owner owner) {
   if (!can_give_away_ || (owner.uid == kKeepOwner && owner.gid == kKeepOwner)) return {};
-  if (::fchownat(dir.fd, name.c_str(), owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW) < 0) return HostErr();
+  if (::fchownat(dir.fd, name.c_str(), owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW) < 0)
+    return HostErr();
   return {};
 }
 
-Result<void> Server::enter_new(const Handle& dir, const std::string& name, const RuleState& rules, Owner owner,
-                               Writer& out) {
+Result<void> Server::enter_new(const Handle& dir, const std::string& name, const RuleState& rules,
+                               Owner owner, Writer& out) {
   TRY(give_away(dir, name, owner));
   Attr attr = TRY(stat_at(dir.fd, name.c_str()));
   Ref<Node> node = TRY(nodes_.enter(dir.at.node, name, attr, rules));

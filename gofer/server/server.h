@@ -19,12 +19,14 @@ class Server {
   // Opens the trees. Null: `problem` says why.
   static std::unique_ptr<Server> create(Config config, std::string& problem);
 
-  // Answers requests on a connection until its peer closes it. Any number of threads, one a connection.
+  // Answers requests on a connection until its peer closes it. Any number of threads, one a
+  // connection.
   void serve(int socket);
 
   // Whether `fd` is one of the server's own descriptors (closing the others is the caller's work).
   std::vector<int> descriptors() const;
-  // The directory descriptor through which inodes are re-opened: the only one plain openat may be used on.
+  // The directory descriptor through which inodes are re-opened: the only one plain openat may be
+  // used on.
   int proc_fd() const { return proc_fd_.get(); }
   const std::deque<Tree>& trees() const { return trees_; }
   size_t node_count() { return nodes_.size(); }
@@ -51,7 +53,8 @@ class Server {
   Result<Handle> find_directory(NodeId id);
   // The rules' state of a name that is about to be made, removed or replaced. EROFS, EACCES.
   Result<RuleState> changeable_child(const Handle& dir, std::string_view name) const;
-  // Errors unless the inode may be opened for data. `write`: also truncation and changes of attributes.
+  // Errors unless the inode may be opened for data. `write`: also truncation and changes of
+  // attributes.
   Result<void> check_data_access(const Handle& file, bool write);
   Result<void> check_changeable(const Handle& file) const;
   // Opens exactly the inode of an O_PATH descriptor, with these flags.
@@ -59,8 +62,8 @@ class Server {
   std::string inode_name(int path_fd) const;  // relative to proc_fd_
   Attr shown(Attr attr, const RuleState& rules, const Tree& tree) const;
   // Enters a file that was just made under `name`, after giving it to `owner`.
-  Result<void> enter_new(const Handle& dir, const std::string& name, const RuleState& rules, Owner owner,
-                         Writer& out);
+  Result<void> enter_new(const Handle& dir, const std::string& name, const RuleState& rules,
+                         Owner owner, Writer& out);
   Result<void> give_away(const Handle& dir, const std::string& name, Owner owner);
   UniqueFd pin_for(const Handle& dir, const std::string& name);
 
@@ -70,8 +73,8 @@ class Server {
     RuleState rules;
     UniqueFd fd;  // O_PATH, if it had to be opened
   };
-  Result<Step> look_up(const Ref<Node>& dir_node, const RuleState& dir_rules, int dir_fd, const Attr& dir_attr,
-                       const std::string& name);
+  Result<Step> look_up(const Ref<Node>& dir_node, const RuleState& dir_rules, int dir_fd,
+                       const Attr& dir_attr, const std::string& name);
 
   // handlers_lookup.cc
   Result<void> attach(Reader& in, Writer& out);
@@ -106,8 +109,8 @@ class Server {
   const bool can_give_away_;
   NodeTable nodes_;
   Listings listings_;
-  // Held shared by whatever resolves a path, exclusively by renames: the paths of nodes and the host's
-  // names change together. Taken before NodeTable's and Listings' own locks.
+  // Held shared by whatever resolves a path, exclusively by renames: the paths of nodes and the
+  // host's names change together. Taken before NodeTable's and Listings' own locks.
   std::shared_mutex names_lock_;
 };
 

@@ -1,5 +1,5 @@
-// The compiler from policy expressions to BPF. Code is generated backwards, so that every jump target is
-// already placed when a jump to it is made.
+// The compiler from policy expressions to BPF. Code is generated backwards, so that every jump
+// target is already placed when a jump to it is made.
 #include "platform/host/bpf_dsl.h"
 
 #include <linux/audit.h>
@@ -39,8 +39,8 @@ using internal::RuleNode;
 
 namespace {
 
-std::shared_ptr<const CondNode> comparison(CondNode::Kind kind, uint32_t offset, bool wide, uint64_t mask,
-                                           uint64_t value) {
+std::shared_ptr<const CondNode> comparison(CondNode::Kind kind, uint32_t offset, bool wide,
+                                           uint64_t mask, uint64_t value) {
   auto node = std::make_shared<CondNode>();
   node->kind = kind;
   node->offset = offset;
@@ -51,7 +51,8 @@ std::shared_ptr<const CondNode> comparison(CondNode::Kind kind, uint32_t offset,
 }
 
 // Puts `tail` at the end of a chain of choices.
-std::shared_ptr<const RuleNode> append(const RuleNode& chain, const std::shared_ptr<const RuleNode>& tail) {
+std::shared_ptr<const RuleNode> append(const RuleNode& chain,
+                                       const std::shared_ptr<const RuleNode>& tail) {
   auto copy = std::make_shared<RuleNode>(chain);
   if (!chain.else_rule) {
     copy->else_rule = tail;
@@ -112,16 +113,19 @@ Cond Value::at_least(uint64_t value) const {
 
 Value arg(int index) {
   CHECK(index >= 0 && index < 6);
-  return Value(static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * static_cast<size_t>(index)), true, ~0ull);
+  return Value(static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * static_cast<size_t>(index)),
+               true, ~0ull);
 }
 
 Value arg32(int index) {
   CHECK(index >= 0 && index < 6);
-  return Value(static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * static_cast<size_t>(index)), false,
-               0xffffffffull);
+  return Value(static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * static_cast<size_t>(index)),
+               false, 0xffffffffull);
 }
 
-Value instruction_pointer() { return Value(offsetof(seccomp_data, instruction_pointer), true, ~0ull); }
+Value instruction_pointer() {
+  return Value(offsetof(seccomp_data, instruction_pointer), true, ~0ull);
+}
 
 Rule verdict(uint32_t seccomp_ret) {
   auto node = std::make_shared<RuleNode>();
@@ -199,14 +203,16 @@ class Compiler {
     return static_cast<uint8_t>(d);
   }
 
-  // Makes a target reachable by a conditional jump's 8 bits, with `spare` more instructions in between.
+  // Makes a target reachable by a conditional jump's 8 bits, with `spare` more instructions in
+  // between.
   Label near(Label target, size_t spare) {
     if (reversed_.size() - 1 - target + spare <= 255) return target;
     return jump(target);
   }
 
   Label jump(Label target) {
-    return push(BPF_JUMP(BPF_JMP | BPF_JA, static_cast<uint32_t>(reversed_.size() - 1 - target), 0, 0));
+    return push(
+        BPF_JUMP(BPF_JMP | BPF_JA, static_cast<uint32_t>(reversed_.size() - 1 - target), 0, 0));
   }
 
   void fall_to(Label target) {
@@ -257,7 +263,8 @@ class Compiler {
 
   Label equals(const CondNode& c, Label yes, Label no) {
     if (c.value & ~c.mask) return no;  // can never hold
-    auto low_value = static_cast<uint32_t>(c.value), high_value = static_cast<uint32_t>(c.value >> 32);
+    auto low_value = static_cast<uint32_t>(c.value),
+         high_value = static_cast<uint32_t>(c.value >> 32);
     Label low = yes;
     if (static_cast<uint32_t>(c.mask) != 0) {
       low = load_half(c, false, branch(BPF_JMP | BPF_JEQ | BPF_K, low_value, yes, no));
@@ -267,7 +274,8 @@ class Compiler {
   }
 
   Label at_least(const CondNode& c, Label yes, Label no) {
-    auto low_value = static_cast<uint32_t>(c.value), high_value = static_cast<uint32_t>(c.value >> 32);
+    auto low_value = static_cast<uint32_t>(c.value),
+         high_value = static_cast<uint32_t>(c.value >> 32);
     if (!c.wide && high_value != 0) return no;
     Label low = load_half(c, false, branch(BPF_JMP | BPF_JGE | BPF_K, low_value, yes, no));
     if (!c.wide) return low;
@@ -296,12 +304,14 @@ Program Policy::compile() const {
   }
   Compiler::Label numbers = compiler.load(offsetof(seccomp_data, nr), compiler.search(starts));
   Compiler::Label foreign = compiler.rule(foreign_);
-  Compiler::Label arch = compiler.branch(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, numbers, foreign);
+  Compiler::Label arch =
+      compiler.branch(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, numbers, foreign);
   return compiler.finish(compiler.load(offsetof(seccomp_data, arch), arch));
 }
 
 Result<int> install(std::span<const sock_filter> program, unsigned flags) {
-  sock_fprog fprog{static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
+  sock_fprog fprog{static_cast<unsigned short>(program.size()),
+                   const_cast<sock_filter*>(program.data())};
   long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &fprog);
   if (result < 0) return HostErr();
   return static_cast<int>(result);

@@ -19,7 +19,8 @@ uint32_t evaluate(std::span<const sock_filter> program, const seccomp_data& data
       case BPF_LD:
       case BPF_LDX: {
         uint32_t value;
-        if (BPF_MODE(in.code) == BPF_ABS && BPF_CLASS(in.code) == BPF_LD && BPF_SIZE(in.code) == BPF_W) {
+        if (BPF_MODE(in.code) == BPF_ABS && BPF_CLASS(in.code) == BPF_LD &&
+            BPF_SIZE(in.code) == BPF_W) {
           if (in.k % 4 || in.k > sizeof(data) - 4) return kBad;
           std::memcpy(&value, reinterpret_cast<const char*>(&data) + in.k, 4);
         } else if (BPF_MODE(in.code) == BPF_IMM) {
@@ -42,16 +43,35 @@ uint32_t evaluate(std::span<const sock_filter> program, const seccomp_data& data
         break;
       case BPF_ALU:
         switch (BPF_OP(in.code)) {
-          case BPF_AND: a &= operand; break;
-          case BPF_OR: a |= operand; break;
-          case BPF_XOR: a ^= operand; break;
-          case BPF_ADD: a += operand; break;
-          case BPF_SUB: a -= operand; break;
-          case BPF_MUL: a *= operand; break;
-          case BPF_LSH: a = operand < 32 ? a << operand : 0; break;
-          case BPF_RSH: a = operand < 32 ? a >> operand : 0; break;
-          case BPF_NEG: a = -a; break;
-          default: return kBad;
+          case BPF_AND:
+            a &= operand;
+            break;
+          case BPF_OR:
+            a |= operand;
+            break;
+          case BPF_XOR:
+            a ^= operand;
+            break;
+          case BPF_ADD:
+            a += operand;
+            break;
+          case BPF_SUB:
+            a -= operand;
+            break;
+          case BPF_MUL:
+            a *= operand;
+            break;
+          case BPF_LSH:
+            a = operand < 32 ? a << operand : 0;
+            break;
+          case BPF_RSH:
+            a = operand < 32 ? a >> operand : 0;
+            break;
+          case BPF_NEG:
+            a = -a;
+            break;
+          default:
+            return kBad;
         }
         break;
       case BPF_JMP: {
@@ -62,11 +82,20 @@ uint32_t evaluate(std::span<const sock_filter> program, const seccomp_data& data
         }
         bool holds;
         switch (BPF_OP(in.code)) {
-          case BPF_JEQ: holds = a == operand; break;
-          case BPF_JGT: holds = a > operand; break;
-          case BPF_JGE: holds = a >= operand; break;
-          case BPF_JSET: holds = a & operand; break;
-          default: return kBad;
+          case BPF_JEQ:
+            holds = a == operand;
+            break;
+          case BPF_JGT:
+            holds = a > operand;
+            break;
+          case BPF_JGE:
+            holds = a >= operand;
+            break;
+          case BPF_JSET:
+            holds = a & operand;
+            break;
+          default:
+            return kBad;
         }
         pc += holds ? in.jt : in.jf;
         break;
@@ -87,8 +116,8 @@ uint32_t evaluate(std::span<const sock_filter> program, const seccomp_data& data
   return kBad;  // ran off the end: the kernel refuses such programs
 }
 
-uint32_t evaluate(std::span<const sock_filter> program, long number, std::initializer_list<uint64_t> args,
-                  uint64_t instruction_pointer) {
+uint32_t evaluate(std::span<const sock_filter> program, long number,
+                  std::initializer_list<uint64_t> args, uint64_t instruction_pointer) {
   seccomp_data data{};
   data.nr = static_cast<int>(number);
   data.arch = AUDIT_ARCH_X86_64;

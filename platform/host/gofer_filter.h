@@ -8,7 +8,7 @@ namespace uks {
 
 // Descriptors that the filter ties calls to.
 struct GoferDescriptors {
-  int proc_fd;                       // the only directory for plain openat and the only source of linkat
+  int proc_fd;  // the only directory for plain openat and the only source of linkat
   std::span<const int> connections;  // the only sockets to receive from and send to
   int log_fd;                        // the only descriptor to write(2) to, beside 2
 };

@@ -9,7 +9,8 @@
 namespace uks::bpf {
 namespace {
 
-constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kKill = SECCOMP_RET_KILL_PROCESS, kTrap = SECCOMP_RET_TRAP;
+constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kKill = SECCOMP_RET_KILL_PROCESS,
+                   kTrap = SECCOMP_RET_TRAP;
 
 TEST(BpfDsl, NumbersAndDefault) {
   Policy policy(trap());
@@ -18,7 +19,8 @@ TEST(BpfDsl, NumbersAndDefault) {
   for (long nr : {0, 1, 3, 9}) EXPECT_EQ(evaluate(program, nr), kAllow) << nr;
   EXPECT_EQ(evaluate(program, 2), static_cast<uint32_t>(SECCOMP_RET_ERRNO | EPERM));
   EXPECT_EQ(evaluate(program, 4), static_cast<uint32_t>(SECCOMP_RET_USER_NOTIF));
-  for (long nr : {5l, 8l, 10l, 0x40000000l, 0x40000001l, -1l}) EXPECT_EQ(evaluate(program, nr), kTrap) << nr;
+  for (long nr : {5l, 8l, 10l, 0x40000000l, 0x40000001l, -1l})
+    EXPECT_EQ(evaluate(program, nr), kTrap) << nr;
 }
 
 TEST(BpfDsl, ForeignArchitecture) {
@@ -54,7 +56,8 @@ TEST(BpfDsl, BothHalvesOfAnArgumentCount) {
                {0x2'0000'0010, kKill},
                {0x3'0000'0000, kKill},
                {~0ull, kKill}};
-  for (auto [value, want] : cases) EXPECT_EQ(evaluate(program, 4, {0, 0, value}), want) << std::hex << value;
+  for (auto [value, want] : cases)
+    EXPECT_EQ(evaluate(program, 4, {0, 0, value}), want) << std::hex << value;
 }
 
 TEST(BpfDsl, ChainsAndLogic) {
@@ -72,7 +75,8 @@ TEST(BpfDsl, ChainsAndLogic) {
 TEST(BpfDsl, LongProgramsJumpFar) {
   Policy policy(kill_process());
   for (long nr = 0; nr < 300; ++nr) {
-    policy.on(2 * nr, when(arg(0).equals(static_cast<uint64_t>(nr) << 33), error(static_cast<uint16_t>(nr + 1))));
+    policy.on(2 * nr, when(arg(0).equals(static_cast<uint64_t>(nr) << 33),
+                           error(static_cast<uint16_t>(nr + 1))));
   }
   Program program = policy.compile();
   std::mt19937 random(1);

@@ -1,4 +1,5 @@
-// What the gofer hides and protects: rules over a temporary tree, moved directories, malformed requests.
+// What the gofer hides and protects: rules over a temporary tree, moved directories, malformed
+// requests.
 #include <linux/fs.h>
 
 #include <random>
@@ -95,7 +96,9 @@ TEST_F(GoferHidden, DirectoriesThatLeadToHiddenPathsStay) {
   put("w/a/b/secret");
   put("w/c/d");
   put("w/k/x.pem");
-  start({{"/w/a/b/secret", Action::kDeny}, {"/w/k/*.pem", Action::kDeny}, {"/w/p/hooks", Action::kRo}});
+  start({{"/w/a/b/secret", Action::kDeny},
+         {"/w/k/*.pem", Action::kDeny},
+         {"/w/p/hooks", Action::kRo}});
   NodeAttr w = *look("w"), a = *look("w/a");
   EXPECT_EQ(error_of(client_->rename(w.id, "a", w.id, "z", 0)), EBUSY);
   EXPECT_EQ(error_of(client_->rename(a.id, "b", w.id, "z", 0)), EBUSY);
@@ -225,17 +228,28 @@ TEST_F(GoferHidden, MalformedRequests) {
     size_t words = random() % 12;
     for (size_t k = 0; k < words; ++k) {
       switch (random() % 5) {
-        case 0: w.u64(random() % 4); break;
-        case 1: w.u32(static_cast<uint32_t>(random())); break;
-        case 2: w.string("d"); break;
-        case 3: w.u32(random() % 3); break;
-        default: w.string(std::string(random() % 300, 'z')); break;
+        case 0:
+          w.u64(random() % 4);
+          break;
+        case 1:
+          w.u32(static_cast<uint32_t>(random()));
+          break;
+        case 2:
+          w.string("d");
+          break;
+        case 3:
+          w.u32(random() % 3);
+          break;
+        default:
+          w.string(std::string(random() % 300, 'z'));
+          break;
       }
     }
     size_t size = random() % 4 ? w.size() : random() % (w.size() + 1);
     if (size == 0) size = 1;
     // Also with descriptors that nobody asked for.
-    ASSERT_TRUE(send_packet(raw.get(), std::string_view(w.bytes()).substr(0, size), random() % 8 ? -1 : 0));
+    ASSERT_TRUE(
+        send_packet(raw.get(), std::string_view(w.bytes()).substr(0, size), random() % 8 ? -1 : 0));
     auto packet = receive_packet(raw.get(), buffer);
     ASSERT_TRUE(packet);
     ASSERT_GE(packet->bytes.size(), 8u);

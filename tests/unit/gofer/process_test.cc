@@ -24,7 +24,8 @@ class GoferProcess : public GoferTest {
  protected:
   void launch(const std::string& config, int connections = 3) {
     UniqueFd config_fd(static_cast<int>(::memfd_create("config", 0)));
-    ASSERT_EQ(::write(config_fd.get(), config.data(), config.size()), static_cast<ssize_t>(config.size()));
+    ASSERT_EQ(::write(config_fd.get(), config.data(), config.size()),
+              static_cast<ssize_t>(config.size()));
     std::vector<UniqueFd> ours;
     std::vector<int> theirs;
     for (int i = 0; i < connections; ++i) {
@@ -131,7 +132,8 @@ TEST_F(GoferProcess, Posture) {
   EXPECT_EQ(status_field("Umask"), "0000");
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_EQ(status_field("Seccomp"), "2");
-  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", child_))) {
+  for (const auto& task :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", child_))) {
     std::ifstream file(task.path() / "status");
     std::string text((std::istreambuf_iterator<char>(file)), {});
     EXPECT_NE(text.find("Seccomp:\t2"), std::string::npos);
@@ -204,12 +206,50 @@ TEST(GoferFilter, Interpreted) {
   EXPECT_TRUE(allowed(SYS_write, {9}));
   EXPECT_FALSE(allowed(SYS_write, {1}));
   // A gofer never needs these, whatever their arguments.
-  for (long nr : {SYS_execve, SYS_execveat, SYS_clone, SYS_clone3, SYS_fork, SYS_vfork, SYS_socket, SYS_connect,
-                  SYS_bind, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kill, SYS_ioctl, SYS_open,
-                  SYS_creat, SYS_read, SYS_pread64, SYS_pwrite64, SYS_mount, SYS_chroot, SYS_unshare, SYS_setns,
-                  SYS_prctl, SYS_seccomp, SYS_rt_sigaction, SYS_io_uring_setup, SYS_bpf, SYS_memfd_create,
-                  SYS_mknod, SYS_chmod, SYS_chown, SYS_link, SYS_symlink, SYS_rename, SYS_unlink, SYS_truncate,
-                  SYS_setuid, SYS_capset, SYS_dup, SYS_dup2, SYS_fcntl, SYS_open_by_handle_at, SYS_pidfd_getfd}) {
+  for (long nr : {SYS_execve,
+                  SYS_execveat,
+                  SYS_clone,
+                  SYS_clone3,
+                  SYS_fork,
+                  SYS_vfork,
+                  SYS_socket,
+                  SYS_connect,
+                  SYS_bind,
+                  SYS_ptrace,
+                  SYS_process_vm_readv,
+                  SYS_process_vm_writev,
+                  SYS_kill,
+                  SYS_ioctl,
+                  SYS_open,
+                  SYS_creat,
+                  SYS_read,
+                  SYS_pread64,
+                  SYS_pwrite64,
+                  SYS_mount,
+                  SYS_chroot,
+                  SYS_unshare,
+                  SYS_setns,
+                  SYS_prctl,
+                  SYS_seccomp,
+                  SYS_rt_sigaction,
+                  SYS_io_uring_setup,
+                  SYS_bpf,
+                  SYS_memfd_create,
+                  SYS_mknod,
+                  SYS_chmod,
+                  SYS_chown,
+                  SYS_link,
+                  SYS_symlink,
+                  SYS_rename,
+                  SYS_unlink,
+                  SYS_truncate,
+                  SYS_setuid,
+                  SYS_capset,
+                  SYS_dup,
+                  SYS_dup2,
+                  SYS_fcntl,
+                  SYS_open_by_handle_at,
+                  SYS_pidfd_getfd}) {
     EXPECT_FALSE(allowed(nr, {5, 5, 0, 0, 0})) << nr;
     EXPECT_FALSE(allowed(nr | 0x40000000, {5, 5, 0, 0, 0})) << nr;
   }

@@ -94,10 +94,11 @@ TEST(GoferRules, TreeRootsDecideUnlessNamed) {
 TEST(GoferConfig, Parses) {
   Config config;
   std::string problem;
-  ASSERT_TRUE(parse_config(R"({"trees":[{"root":"/","writable":false},{"root":"/w","writable":true}],
+  ASSERT_TRUE(
+      parse_config(R"({"trees":[{"root":"/","writable":false},{"root":"/w","writable":true}],
                                "rules":[{"path":"/h","action":"absent"},
                                         {"path":"/h/c","action":"ro","track":false}]})",
-                           config, problem))
+                   config, problem))
       << problem;
   ASSERT_EQ(config.trees.size(), 2u);
   EXPECT_TRUE(config.trees[1].writable);
@@ -108,10 +109,11 @@ TEST(GoferConfig, Parses) {
 
 TEST(GoferConfig, RefusesWhatItDoesNotUnderstand) {
   for (const char* text :
-       {"", "{", "[]", "{}", R"({"trees":{}})", R"({"trees":[{"root":"w"}]})", R"({"trees":[{"root":"/a/../b"}]})",
-        R"({"trees":[{"root":"/","writable":1}]})", R"({"trees":[{"root":7}]})",
-        R"({"trees":[],"rules":[{"path":"/x","action":"hide"}]})", R"({"trees":[],"rules":[{"path":"/x"}]})",
-        R"({"trees":[],"rule":[]})", R"({"trees":[],"rules":[{"path":"/x","action":"ro","trak":false}]})",
+       {"", "{", "[]", "{}", R"({"trees":{}})", R"({"trees":[{"root":"w"}]})",
+        R"({"trees":[{"root":"/a/../b"}]})", R"({"trees":[{"root":"/","writable":1}]})",
+        R"({"trees":[{"root":7}]})", R"({"trees":[],"rules":[{"path":"/x","action":"hide"}]})",
+        R"({"trees":[],"rules":[{"path":"/x"}]})", R"({"trees":[],"rule":[]})",
+        R"({"trees":[],"rules":[{"path":"/x","action":"ro","trak":false}]})",
         "{\"trees\":[{\"root\":\"/\\u0000\"}]}"}) {
     Config config;
     std::string problem;

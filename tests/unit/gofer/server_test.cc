@@ -290,7 +290,8 @@ TEST_F(GoferServer, ForgetsNodes) {
 
 TEST_F(GoferServer, Xattrs) {
   put("f");
-  if (::setxattr(host("f").c_str(), "user.probe", "1", 1, 0) < 0) GTEST_SKIP() << "no user xattrs here";
+  if (::setxattr(host("f").c_str(), "user.probe", "1", 1, 0) < 0)
+    GTEST_SKIP() << "no user xattrs here";
   start();
   NodeAttr f = *look("f");
   ASSERT_TRUE(client_->setxattr(f.id, "user.a", "value", 0));
@@ -298,10 +299,12 @@ TEST_F(GoferServer, Xattrs) {
   EXPECT_EQ(error_of(client_->setxattr(f.id, "user.a", "v", XATTR_CREATE)), EEXIST);
   auto names = client_->listxattr(f.id);
   ASSERT_TRUE(names);
-  EXPECT_EQ(std::set<std::string>(names->begin(), names->end()), (std::set<std::string>{"user.a", "user.probe"}));
+  EXPECT_EQ(std::set<std::string>(names->begin(), names->end()),
+            (std::set<std::string>{"user.a", "user.probe"}));
   EXPECT_TRUE(client_->removexattr(f.id, "user.a"));
   EXPECT_EQ(error_of(client_->getxattr(f.id, "user.a")), ENODATA);
-  for (const char* name : {"security.capability", "trusted.x", "system.posix_acl_access", "user."}) {
+  for (const char* name :
+       {"security.capability", "trusted.x", "system.posix_acl_access", "user."}) {
     EXPECT_EQ(error_of(client_->setxattr(f.id, name, "v", 0)), EPERM) << name;
     EXPECT_EQ(error_of(client_->removexattr(f.id, name)), EPERM) << name;
     EXPECT_EQ(error_of(client_->getxattr(f.id, name)), EOPNOTSUPP) << name;
