@@ -17,6 +17,7 @@
 #include "platform/keeper/fds.h"
 #include "sentry/boot/main.h"
 #include "sentry/fs/host/host_file.h"
+#include "sentry/fs/host/tty_node.h"
 #include "sentry/task/exec.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/vfs/fd_table.h"
@@ -133,6 +134,7 @@ Result<void> Boot::set_up_task(Task& task) {
     auto file = make_host_file(events_, UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 64)), stdio_names_[static_cast<size_t>(fd)], streams);
     if (!file) return Err(file.error());
     streams.push_back(*file);
+    (void)expose_terminal(task, **file, static_cast<unsigned>(fd));  // a name only
     TRY(task.fd_table->install_at(task, fd, *file, false));
   }
   for (const auto& stream : streams) {

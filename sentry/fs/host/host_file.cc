@@ -62,11 +62,12 @@ HostStream::HostStream(EventLoop& loop, UniqueFd fd, std::string name, const str
   // Edge-triggered: it costs nothing while nobody waits. EPERM: always ready.
   watched_ =
       loop_.add(fd_.get(), EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLET, *this).has_value();
-  inode_ = make_host_inode(*this);
+  host_inode_ = make_host_inode(*this);
+  inode_ = host_inode_;
 }
 
 HostStream::~HostStream() {
-  detach_host_inode(*inode_);
+  detach_host_inode(*host_inode_);
   if (watched_) loop_.remove(fd_.get());
 }
 

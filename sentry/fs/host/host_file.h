@@ -26,6 +26,8 @@ class HostStream final : public RefCounted, private HostWatcher {
   int flags() const { return flags_; }
   const std::string& name() const { return name_; }
   Inode* inode() const { return inode_.get(); }
+  // Shows another inode instead of the host's: the terminal's node in /dev.
+  void set_inode(Ref<Inode> inode) { inode_ = std::move(inode); }
   uint32_t poll_events() const;
 
   // One transfer, without the kernel lock. EAGAIN where it would wait.
@@ -48,7 +50,8 @@ class HostStream final : public RefCounted, private HostWatcher {
   bool reading_ = false;  // a transfer is under way, without the kernel lock
   bool writing_ = false;
   bool contended_ = false;  // somebody found it so
-  Ref<Inode> inode_;
+  Ref<Inode> host_inode_;
+  Ref<Inode> inode_;  // what is shown
 };
 
 class HostFile final : public File {
