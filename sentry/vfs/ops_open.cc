@@ -112,7 +112,7 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
     Path place = TRY(resolve(task, base, path, walk));
     if (!place.mount) {
       // A magic link without a place (a pipe, a socket): the link itself re-opens it.
-      Path link = TRY(resolve(task, base, path, walk & ~(kFollowLast | kMustBeDir)));
+      Path link = TRY(resolve_magic(task, base, path, walk));
       return open_magic_object(task, link, flags);
     }
     return finish_open(task, place, flags, false);
@@ -120,8 +120,7 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
   for (int attempt = 0;; ++attempt) {
     LastName last = TRY(resolve_create(task, base, path, walk));
     if (!last.child.mount) {
-      Path link = TRY(resolve(task, base, path, walk & ~kFollowLast));
-      return open_magic_object(task, link, flags);
+      return open_magic_object(task, last.magic, flags);
     }
     if (last.kind != LastName::Kind::kNormal) return Err(EISDIR);
     if (!last.child.dentry->negative()) {
@@ -170,7 +169,7 @@ Result<Ref<File>> open_exec(Task& task, int dirfd, std::string_view path, int fl
   uint64_t walk = (flags & AT_SYMLINK_NOFOLLOW) ? 0 : kFollowLast;
   Path place = TRY(resolve(task, base, path, walk | kEmptyPath));
   if (!place.mount) {
-    Path link = TRY(resolve(task, base, path, 0));
+    Path link = TRY(resolve_magic(task, base, path, walk));
     Ref<File> file = TRY(link.inode()->open_magic(task, O_RDONLY));
     Inode* inode = file->inode();
     if (!inode || !inode->is_regular()) return Err(EACCES);

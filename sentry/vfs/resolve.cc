@@ -47,6 +47,7 @@ class Walker {
   Path base_;
   uint64_t flags_;
   Path cur_;
+  Path magic_;
   std::string text_;
   size_t at_ = 0;
   int links_ = 0;
@@ -128,6 +129,7 @@ Result<void> Walker::follow(const Path& link) {
     Path to = TRY(inode->follow_magic(task_));
     if ((flags_ & RESOLVE_NO_XDEV) && to.mount != cur_.mount) return Err(EXDEV);
     cur_ = std::move(to);
+    magic_ = link;
     return {};
   }
   std::string target = TRY(inode->readlink(task_));
@@ -205,6 +207,7 @@ Result<LastName> Walker::walk(std::string_view path, Stop stop) {
         if (magic && is_last && stop == Stop::kForCreate) {
           out.parent = std::move(parent);
           out.child = cur_;
+          out.magic = std::move(magic_);
           out.name = std::move(name);
           return out;
         }
@@ -226,6 +229,7 @@ Result<LastName> Walker::walk(std::string_view path, Stop stop) {
   if (need_dir && !(cur_.inode() && cur_.inode()->is_dir())) return Err(ENOTDIR);
   out.parent = cur_;
   out.child = cur_;
+  out.magic = std::move(magic_);
   return out;
 }
 
@@ -280,6 +284,13 @@ Result<Path> resolve(Task& task, const Path& base, std::string_view path, uint64
   Walker walker(task, base, flags);
   LastName last = TRY(walker.walk(path, Stop::kNever));
   return std::move(last.child);
+}
+
+Result<Path> resolve_magic(Task& task, const Path& base, std::string_view path, uint64_t flags) {
+  LastName last = TRY(Walker(task, base, flags).walk(path, Stop::kNever));
+  // Another thread may have put something else there since the caller's walk.
+  if (last.child.mount || !last.magic) return Err(ENOENT);
+  return std::move(last.magic);
 }
 
 Result<LastName> resolve_parent(Task& task, const Path& base, std::string_view path, uint64_t flags) {

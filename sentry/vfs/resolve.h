@@ -25,6 +25,7 @@ struct LastName {
   std::string name;       // empty when the path was "/" or ended in "." or ".."
   bool trailing_slash = false;
   enum class Kind { kNormal, kRoot, kDot, kDotDot } kind = Kind::kNormal;
+  Path magic;             // the last magic link followed: if the walk ended without a mount, it led there
   Path child;             // resolve_create only: where `name` leads; its dentry may be negative
 };
 
@@ -36,6 +37,9 @@ Result<LastName> resolve_parent(Task& task, const Path& base, std::string_view p
 // For O_CREAT: as resolve_parent, but a link in the last place is followed (with kFollowLast) to the
 // directory where its target is or would be; `child` is set.
 Result<LastName> resolve_create(Task& task, const Path& base, std::string_view path, uint64_t flags);
+
+// The magic link that the walk of a placeless object (null mount) ended with: opening goes through it.
+Result<Path> resolve_magic(Task& task, const Path& base, std::string_view path, uint64_t flags);
 
 // One name in a directory; the dentry may be negative. Does not cross into mounts, checks nothing.
 Result<Ref<Dentry>> lookup_dentry(Task& task, const Ref<Dentry>& dir, std::string_view name);
