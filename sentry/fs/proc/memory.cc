@@ -1,4 +1,7 @@
 // cmdline, environ, auxv, maps and smaps of a process: what its memory holds.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -96,6 +99,42 @@ Result<std::string> smaps_text(const ProcTarget& target, Task&) {
       out += line;
     }
   }
+  return out;
+}
+
+Result<std::string> smaps_rollup_text(const ProcTarget& target, Task& reader) {
+  return roll_up(TRY(smaps_text(target, reader)));
+}
+
+std::string roll_up(const std::string& smaps) {
+  std::vector<std::pair<std::string, uint64_t>> sums;  // in the order of the first mapping, KiB
+  unsigned long first = 0, last = 0;
+  for (size_t at = 0; at < smaps.size();) {
+    const size_t end = std::min(smaps.find('\n', at), smaps.size());
+    const std::string line = smaps.substr(at, end - at);
+    at = end + 1;
+    unsigned long from = 0, to = 0, kib = 0;
+    char key[32];
+    if (sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
+      if (last == 0) first = from;
+      last = to;
+    } else if (sscanf(line.c_str(), "%31[^:]: %lu kB", key, &kib) == 2) {
+      const std::string_view name = key;
+      // What says nothing as a sum is not shown.
+      if (name == "Size" || name == "KernelPageSize" || name == "MMUPageSize") continue;
+      const auto it = std::ranges::find(sums, name, &std::pair<std::string, uint64_t>::first);
+      if (it == sums.end()) {
+        sums.emplace_back(name, kib);
+      } else {
+        it->second += kib;
+      }
+    }
+  }
+  if (last == 0) return {};
+  std::string out = fmt::format("{:08x}-{:08x} ---p 00000000 00:00 0 ", first, last);
+  out.resize(std::max<size_t>(73, out.size()), ' ');
+  out += "[rollup]\n";
+  for (const auto& [name, kib] : sums) out += fmt::format("{:<16}{:>8} kB\n", name + ":", kib);
   return out;
 }
 

@@ -78,6 +78,7 @@ Result<std::string> environ_text(const ProcTarget& target, Task& reader);
 Result<std::string> auxv_text(const ProcTarget& target, Task& reader);
 Result<std::string> maps_text(const ProcTarget& target, Task& reader);
 Result<std::string> smaps_text(const ProcTarget& target, Task& reader);
+Result<std::string> smaps_rollup_text(const ProcTarget& target, Task& reader);
 Result<std::string> mounts_text(const ProcTarget& target, Task& reader);
 Result<std::string> mountinfo_text(const ProcTarget& target, Task& reader);
 
@@ -93,6 +94,8 @@ struct FreeMemory {
   uint64_t free_kib = 0, buffers_kib = 0, shared_kib = 0, swap_free_kib = 0;
 };
 std::string refresh_meminfo(const std::string& host, const FreeMemory& now);
+// The sums of an smaps text, as smaps_rollup shows them; empty for an empty one.
+std::string roll_up(const std::string& smaps);
 // A path as in /proc/mounts: blanks, backslashes and # in octal (mangle_path()).
 std::string mangle(std::string_view text);
 // A mask of the first `count` CPUs as in status: "3", "ffffffff,ffffffff"; and as a list: "0-1".

@@ -109,6 +109,7 @@ constexpr FileSpec kFiles[] = {
     {"sessionid", 0444, no_id_text, false},
     {"setgroups", 0444, setgroups_text, false, kProcess},
     {"smaps", 0444, smaps_text, true},
+    {"smaps_rollup", 0444, smaps_rollup_text, true},
     {"stat", 0444, stat_text, false},
     {"statm", 0444, statm_text, false},
     {"status", 0444, status_text, false},

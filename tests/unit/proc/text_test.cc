@@ -27,6 +27,16 @@ TEST(ProcTexts, MeminfoKeepsTotalsAndRefreshesWhatIsFree) {
 
 TEST(ProcTexts, MountPathsAreMangled) { EXPECT_EQ(mangle("/a b\\c\n#"), "/a\\040b\\134c\\012\\043"); }
 
+TEST(ProcTexts, SmapsAreSummed) {
+  const std::string smaps =
+      "00001000-00002000 r--p 00000000 00:00 0 \nSize:                  4 kB\nRss:                   4 kB\nVmFlags: rd\n"
+      "00005000-00006000 r--p 00000000 00:00 0 \nSize:                  4 kB\nRss:                   3 kB\n";
+  const std::string sum = roll_up(smaps);
+  EXPECT_TRUE(sum.starts_with("00001000-00006000 ---p ")) << sum;
+  EXPECT_TRUE(sum.ends_with("[rollup]\nRss:                   7 kB\n")) << sum;
+  EXPECT_EQ(roll_up(""), "");
+}
+
 TEST(ProcTexts, CpuMasks) {
   EXPECT_EQ(cpu_mask_text({}, 2), "3");
   EXPECT_EQ(cpu_mask_text({}, 40), "ff,ffffffff");
