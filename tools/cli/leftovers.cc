@@ -93,7 +93,7 @@ void kill_leftovers(pid_t session, std::chrono::milliseconds limit) {
       ::waitpid(child, nullptr, WNOHANG);
     }
     if (!found || std::chrono::steady_clock::now() >= end) return;
-    ::usleep(500);
+    ::usleep(100);
   }
 }
 
