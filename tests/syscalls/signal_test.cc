@@ -48,7 +48,9 @@ class Signal : public ::testing::Test {
   }
   void TearDown() override {
     for (int s = 1; s < 65; s++) {
-      if (s != SIGKILL && s != SIGSTOP && s != 32 && s != 33) signal(s, SIG_DFL);
+      if (s == SIGKILL || s == SIGSTOP || s == 32 || s == 33) continue;
+      signal(s, SIG_IGN);  // drops what is still pending
+      signal(s, SIG_DFL);
     }
   }
   test::MaskGuard mask_guard_;

@@ -22,14 +22,14 @@
 #include <vector>
 
 // The call must return something other than -1.
-#define EXPECT_OK(call) EXPECT_NE(static_cast<long>(call), -1L) << #call << ": " << strerror(errno)
-#define ASSERT_OK(call) ASSERT_NE(static_cast<long>(call), -1L) << #call << ": " << strerror(errno)
+#define EXPECT_OK(call) EXPECT_NE((long)(call), -1L) << #call << ": " << strerror(errno)
+#define ASSERT_OK(call) ASSERT_NE((long)(call), -1L) << #call << ": " << strerror(errno)
 
 // The call must fail with exactly this errno.
 #define EXPECT_ERRNO(call, expected)                                                            \
   do {                                                                                          \
     errno = 0;                                                                                  \
-    const long result_ = static_cast<long>(call);                                               \
+    const long result_ = (long)(call);  /* of integers and pointers */                          \
     const int error_ = errno;                                                                   \
     EXPECT_TRUE(result_ == -1 && error_ == (expected))                                          \
         << #call << " gave " << result_ << " (" << strerror(error_) << "), wanted " #expected;  \

@@ -1,0 +1,215 @@
+// Clocks, sleeping, interval timers.
+#include <sys/time.h>
+#include <sys/times.h>
+#include <sys/timex.h>
+
+#include "tests/syscalls/test_util.h"
+
+namespace {
+
+TEST(Clock, AdvancesAndAgrees) {
+  for (clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
+                          CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE, CLOCK_TAI}) {
+    timespec a, b;
+    ASSERT_OK(clock_gettime(clock, &a)) << clock;
+    test::sleep_ms(15);
+    ASSERT_OK(syscall(SYS_clock_gettime, clock, &b)) << clock;
+    EXPECT_GT(b.tv_sec * 1'000'000'000 + b.tv_nsec, a.tv_sec * 1'000'000'000 + a.tv_nsec) << clock;
+    EXPECT_LT(b.tv_sec - a.tv_sec, 5);
+  }
+}
+
+TEST(Clock, VdsoAndSystemCallAgree) {
+  for (clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME}) {
+    for (int i = 0; i < 20; i++) {
+      timespec a, b, c;
+      clock_gettime(clock, &a);
+      ASSERT_OK(syscall(SYS_clock_gettime, clock, &b));
+      clock_gettime(clock, &c);
+      auto ns = [](const timespec& t) { return t.tv_sec * 1'000'000'000 + t.tv_nsec; };
+      EXPECT_LE(ns(a), ns(b)) << clock;
+      EXPECT_LE(ns(b), ns(c)) << clock;
+    }
+  }
+}
+
+TEST(Clock, MonotonicNeverGoesBack) {
+  int64_t last = 0;
+  for (int i = 0; i < 20'000; i++) {
+    int64_t now = test::now_ns();
+    ASSERT_GE(now, last);
+    last = now;
+  }
+}
+
+TEST(Clock, CpuTime) {
+  const int64_t process = test::now_ns(CLOCK_PROCESS_CPUTIME_ID);
+  const int64_t thread = test::now_ns(CLOCK_THREAD_CPUTIME_ID);
+  test::sleep_ms(30);
+  EXPECT_LT(test::now_ns(CLOCK_PROCESS_CPUTIME_ID) - process, 25 * test::kMs);
+  const int64_t end = test::now_ns() + 40 * test::kMs;
+  while (test::now_ns() < end) {
+  }
+  EXPECT_GT(test::now_ns(CLOCK_PROCESS_CPUTIME_ID) - process, 4 * test::kMs);
+  EXPECT_GT(test::now_ns(CLOCK_THREAD_CPUTIME_ID) - thread, 4 * test::kMs);
+}
+
+TEST(Clock, Errors) {
+  timespec ts;
+  EXPECT_ERRNO(clock_gettime(static_cast<clockid_t>(77), &ts), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_clock_gettime, CLOCK_REALTIME, 8), EFAULT);
+  EXPECT_OK(clock_getres(CLOCK_MONOTONIC, &ts));
+  EXPECT_EQ(ts.tv_nsec, 1);
+  EXPECT_OK(clock_getres(CLOCK_MONOTONIC, nullptr));
+  EXPECT_ERRNO(clock_getres(static_cast<clockid_t>(77), &ts), EINVAL);
+  ts = {1, 0};
+  if (geteuid() != 0) EXPECT_ERRNO(clock_settime(CLOCK_REALTIME, &ts), EPERM);
+  EXPECT_ERRNO(clock_settime(CLOCK_MONOTONIC, &ts), EINVAL);
+}
+
+TEST(Clock, TimeAndGettimeofdayAgree) {
+  timeval tv;
+  const time_t before = time(nullptr);
+  ASSERT_OK(gettimeofday(&tv, nullptr));
+  time_t stored = 0;
+  const long now = syscall(SYS_time, &stored);
+  EXPECT_EQ(now, stored);
+  EXPECT_LE(before, tv.tv_sec);
+  EXPECT_LE(tv.tv_sec, now + 1);
+  ASSERT_OK(syscall(SYS_gettimeofday, &tv, nullptr));
+  EXPECT_GE(tv.tv_sec, before);
+}
+
+TEST(Sleep, NanosleepWaitsLongEnough) {
+  for (int ms : {1, 10, 50}) {
+    timespec req{0, ms * test::kMs};
+    const int64_t start = test::now_ns();
+    EXPECT_OK(nanosleep(&req, nullptr));
+    const int64_t took = test::now_ns() - start;
+    EXPECT_GE(took, ms * test::kMs);
+    EXPECT_LT(took, (ms + 1000) * test::kMs);
+  }
+}
+
+TEST(Sleep, Errors) {
+  timespec bad{0, 1'000'000'000}, negative{-1, 0}, zero{0, 0};
+  EXPECT_ERRNO(nanosleep(&bad, nullptr), EINVAL);
+  EXPECT_ERRNO(nanosleep(&negative, nullptr), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_nanosleep, 8, nullptr), EFAULT);
+  EXPECT_OK(nanosleep(&zero, nullptr));
+  EXPECT_EQ(clock_nanosleep(static_cast<clockid_t>(77), 0, &zero, nullptr), EINVAL);
+  EXPECT_EQ(clock_nanosleep(CLOCK_THREAD_CPUTIME_ID, 0, &zero, nullptr), EINVAL);
+}
+
+TEST(Sleep, ClockNanosleepRelativeAndAbsolute) {
+  timespec req{0, 20 * test::kMs};
+  int64_t start = test::now_ns();
+  EXPECT_EQ(clock_nanosleep(CLOCK_MONOTONIC, 0, &req, nullptr), 0);
+  EXPECT_GE(test::now_ns() - start, 20 * test::kMs);
+  for (clockid_t clock : {CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME}) {
+    timespec at;
+    clock_gettime(clock, &at);
+    at.tv_nsec += 20 * test::kMs;
+    if (at.tv_nsec >= 1'000'000'000) at.tv_sec++, at.tv_nsec -= 1'000'000'000;
+    start = test::now_ns();
+    EXPECT_EQ(clock_nanosleep(clock, TIMER_ABSTIME, &at, nullptr), 0);
+    EXPECT_GE(test::now_ns() - start, 18 * test::kMs);
+    EXPECT_LT(test::now_ns() - start, 2'000 * test::kMs);
+    EXPECT_EQ(clock_nanosleep(clock, TIMER_ABSTIME, &at, nullptr), 0);  // in the past
+  }
+}
+
+volatile sig_atomic_t g_alarms;
+void on_alarm(int) { g_alarms = g_alarms + 1; }
+
+class IntervalTimer : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    g_alarms = 0;
+    struct sigaction action{};
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, nullptr);
+    sigaction(SIGVTALRM, &action, nullptr);
+    sigaction(SIGPROF, &action, nullptr);
+  }
+  void TearDown() override {
+    itimerval off{};
+    setitimer(ITIMER_REAL, &off, nullptr);
+    setitimer(ITIMER_VIRTUAL, &off, nullptr);
+    setitimer(ITIMER_PROF, &off, nullptr);
+  }
+};
+
+TEST_F(IntervalTimer, FiresRepeatedly) {
+  itimerval value{{0, 10'000}, {0, 10'000}}, left;
+  ASSERT_OK(setitimer(ITIMER_REAL, &value, nullptr));
+  ASSERT_OK(getitimer(ITIMER_REAL, &left));
+  EXPECT_EQ(left.it_interval.tv_usec, 10'000);
+  EXPECT_TRUE(test::eventually([] { return g_alarms >= 5; }));
+  itimerval off{}, old;
+  ASSERT_OK(setitimer(ITIMER_REAL, &off, &old));
+  EXPECT_EQ(old.it_interval.tv_usec, 10'000);
+  const int seen = g_alarms;
+  test::sleep_ms(30);
+  EXPECT_EQ(g_alarms, seen);
+}
+
+TEST_F(IntervalTimer, VirtualCountsCpuTime) {
+  itimerval value{{0, 0}, {0, 20'000}};
+  ASSERT_OK(setitimer(ITIMER_VIRTUAL, &value, nullptr));
+  test::sleep_ms(40);
+  EXPECT_EQ(g_alarms, 0);
+  const int64_t end = test::now_ns() + 5'000 * test::kMs;
+  while (g_alarms == 0 && test::now_ns() < end) {
+    for (int i = 0; i < 10'000; i++) asm volatile("");
+  }
+  EXPECT_EQ(g_alarms, 1);
+}
+
+TEST_F(IntervalTimer, Alarm) {
+  EXPECT_EQ(alarm(100), 0u);
+  const unsigned left = alarm(0);
+  EXPECT_GE(left, 99u);
+  EXPECT_LE(left, 100u);
+  EXPECT_EQ(alarm(0), 0u);
+  alarm(1);
+  pause();
+  EXPECT_EQ(g_alarms, 1);
+}
+
+TEST_F(IntervalTimer, IsNotInheritedByFork) {
+  itimerval value{{0, 0}, {10, 0}};
+  ASSERT_OK(setitimer(ITIMER_REAL, &value, nullptr));
+  EXPECT_CHILD_OK([] {
+    itimerval left;
+    CHILD_CHECK(getitimer(ITIMER_REAL, &left) == 0);
+    CHILD_CHECK(left.it_value.tv_sec == 0 && left.it_value.tv_usec == 0);
+    return 0;
+  });
+}
+
+TEST_F(IntervalTimer, Errors) {
+  itimerval bad{{0, 0}, {0, 1'000'000}}, value{};
+  EXPECT_ERRNO(setitimer(ITIMER_REAL, &bad, nullptr), EINVAL);
+  EXPECT_ERRNO(setitimer(static_cast<__itimer_which>(7), &value, nullptr), EINVAL);
+  EXPECT_ERRNO(getitimer(static_cast<__itimer_which>(7), &value), EINVAL);
+}
+
+TEST(Times, CountTicks) {
+  tms t{};
+  const clock_t a = times(&t);
+  EXPECT_NE(a, static_cast<clock_t>(-1));
+  test::sleep_ms(30);
+  const clock_t b = times(&t);
+  EXPECT_GE(b - a, 2);
+  EXPECT_LT(b - a, 1000);
+}
+
+TEST(Adjtimex, ReadsOnly) {
+  timex tx{};
+  const int state = adjtimex(&tx);
+  EXPECT_GE(state, 0);
+  EXPECT_GE(tx.tick, 9'000);
+}
+
+}  // namespace
