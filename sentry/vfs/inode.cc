@@ -29,7 +29,7 @@ FileLocks& Inode::locks() {
 }
 
 Result<void> Inode::setattr(const SetAttr&) { return Err(EPERM); }
-Result<Ref<Inode>> Inode::lookup(Task&, std::string_view) { return Err(ENOTDIR); }
+Result<Ref<Inode>> Inode::lookup(std::string_view) { return Err(ENOTDIR); }
 Result<Ref<Inode>> Inode::mknod(std::string_view, const NewNode&) { return Err(EPERM); }
 Result<Ref<Inode>> Inode::mkdir(std::string_view, const NewNode&) { return Err(EPERM); }
 Result<Ref<Inode>> Inode::symlink(std::string_view, std::string_view, const NewNode&) { return Err(EPERM); }
@@ -40,8 +40,9 @@ Result<void> Inode::rename(std::string_view, Inode&, Inode&, std::string_view, I
   return Err(EPERM);
 }
 Result<Ref<Inode>> Inode::create_unnamed(const NewNode&) { return Err(EOPNOTSUPP); }
-Result<std::vector<DirEntry>> Inode::read_dir(Task&) { return Err(ENOTDIR); }
-Result<std::string> Inode::readlink(Task&) { return Err(EINVAL); }
+Result<std::vector<DirEntry>> Inode::read_dir() { return Err(ENOTDIR); }
+Result<std::string> Inode::readlink() { return Err(EINVAL); }
+Result<std::string> Inode::readlink_for(Task&) { return readlink(); }
 Result<Path> Inode::follow_magic(Task&) { return Err(EINVAL); }
 Result<Ref<File>> Inode::open_magic(Task&, int) { return Err(ENXIO); }
 Result<Ref<File>> Inode::open(Task&, const Path&, int) { return Err(ENXIO); }

@@ -61,7 +61,7 @@ class Inode : public RefCounted {
 
   // ---- Directories. Names are 1..255 bytes, no '/', never "." or "..".
   // The child; a null Ref when there is none.
-  virtual Result<Ref<Inode>> lookup(Task& task, std::string_view name);
+  virtual Result<Ref<Inode>> lookup(std::string_view name);
   // A hint before lookups of names[0], then names[1] in it, …: fetch them in one go.
   virtual void prefetch(std::span<const std::string_view> names) { (void)names; }
   // Makes a regular file, fifo, socket or device node. EEXIST.
@@ -78,10 +78,12 @@ class Inode : public RefCounted {
   // An unnamed regular file (O_TMPFILE), which link() may name later. EOPNOTSUPP.
   virtual Result<Ref<Inode>> create_unnamed(const NewNode& node);
   // All entries but "." and "..".
-  virtual Result<std::vector<DirEntry>> read_dir(Task& task);
+  virtual Result<std::vector<DirEntry>> read_dir();
 
   // ---- Links.
-  virtual Result<std::string> readlink(Task& task);
+  virtual Result<std::string> readlink();
+  // The text for this reader; links that differ by reader (/proc/self) override this.
+  virtual Result<std::string> readlink_for(Task& task);
   // Magic links (/proc/PID/fd/N, exe, cwd, root) jump to a place instead of giving text.
   virtual bool is_magic_link() const { return false; }
   virtual Result<Path> follow_magic(Task& task);

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "sentry/task/kernel_lock.h"
+#include "sentry/vfs/host_io.h"
 
 namespace uks {
 namespace {
@@ -26,7 +27,7 @@ FileData::~FileData() { quota_.uncharge(charged_); }
 
 void FileData::recount() {
   struct stat st;
-  if (pledged_ || fstat(fd_.get(), &st) != 0) return;
+  if (pledged_ || host_fstat(fd_.get(), &st) != 0) return;
   uint64_t used = static_cast<uint64_t>(st.st_blocks) / 8;
   if (used > charged_) {
     uint64_t before = quota_.used();
@@ -41,7 +42,7 @@ void FileData::recount() {
 uint64_t FileData::blocks() {
   if (!fd_) return charged_ * 8;
   struct stat st;
-  if (fstat(fd_.get(), &st) != 0) return charged_ * 8;
+  if (host_fstat(fd_.get(), &st) != 0) return charged_ * 8;
   return static_cast<uint64_t>(st.st_blocks);
 }
 

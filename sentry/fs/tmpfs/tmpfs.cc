@@ -48,7 +48,11 @@ Result<struct statfs> Tmpfs::statfs() {
   return s;
 }
 
-Ref<TmpfsInode> Tmpfs::make_inode(const NewNode& node) { return make_ref<TmpfsInode>(*this, node, next_ino_++); }
+Ref<TmpfsInode> Tmpfs::make_inode(const NewNode& node) { return make_inode(node, next_ino_++); }
+
+Ref<TmpfsInode> Tmpfs::make_inode(const NewNode& node, uint64_t ino) {
+  return make_ref<TmpfsInode>(*this, node, ino);
+}
 
 Ref<TmpfsInode> Tmpfs::make_root(uint32_t mode, uint32_t uid, uint32_t gid) {
   return make_inode({.mode = S_IFDIR | (mode & 07777), .uid = uid, .gid = gid, .rdev = 0});
@@ -118,7 +122,7 @@ TmpfsInode* TmpfsInode::child(std::string_view name) const {
   return it == children_.end() ? nullptr : it->second.get();
 }
 
-Result<Ref<Inode>> TmpfsInode::lookup(Task&, std::string_view name) {
+Result<Ref<Inode>> TmpfsInode::lookup(std::string_view name) {
   return Ref<Inode>(Ref<TmpfsInode>(child(name)));
 }
 
@@ -224,7 +228,7 @@ Result<void> TmpfsInode::rename(std::string_view old_name, Inode& source, Inode&
   return {};
 }
 
-Result<std::vector<DirEntry>> TmpfsInode::read_dir(Task&) {
+Result<std::vector<DirEntry>> TmpfsInode::read_dir() {
   std::vector<DirEntry> out;
   out.reserve(children_.size());
   for (auto& [name, inode] : children_) out.push_back({name, inode->ino(), dirent_type(inode->attr_.mode)});
@@ -232,7 +236,7 @@ Result<std::vector<DirEntry>> TmpfsInode::read_dir(Task&) {
   return out;
 }
 
-Result<std::string> TmpfsInode::readlink(Task&) {
+Result<std::string> TmpfsInode::readlink() {
   if (!is_link()) return Err(EINVAL);
   return link_target_;
 }

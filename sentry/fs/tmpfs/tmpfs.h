@@ -22,6 +22,13 @@ class Tmpfs : public FileSystem {
   // The root directory: made once, by whoever mounts this.
   Ref<TmpfsInode> make_root(uint32_t mode, uint32_t uid, uint32_t gid);
   Ref<TmpfsInode> make_inode(const NewNode& node);
+  // With a number of the caller's choice (a copied-up file keeps its own).
+  Ref<TmpfsInode> make_inode(const NewNode& node, uint64_t ino);
+  // ENOSPC when there are too many.
+  Result<void> check_inodes() const {
+    if (inodes_ >= max_inodes_) return Err(ENOSPC);
+    return {};
+  }
   uint64_t inode_count() const { return inodes_; }
   PageQuota& quota() { return quota_; }
 
@@ -43,7 +50,7 @@ class TmpfsInode : public Inode {
   Result<Attr> getattr() override;
   Result<void> setattr(const SetAttr& changes) override;
 
-  Result<Ref<Inode>> lookup(Task& task, std::string_view name) override;
+  Result<Ref<Inode>> lookup(std::string_view name) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> symlink(std::string_view name, std::string_view target, const NewNode& node) override;
@@ -53,8 +60,8 @@ class TmpfsInode : public Inode {
   Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
                       Inode* target, unsigned flags) override;
   Result<Ref<Inode>> create_unnamed(const NewNode& node) override;
-  Result<std::vector<DirEntry>> read_dir(Task& task) override;
-  Result<std::string> readlink(Task&) override;
+  Result<std::vector<DirEntry>> read_dir() override;
+  Result<std::string> readlink() override;
   Result<Ref<File>> open(Task& task, const Path& path, int flags) override;
   Result<size_t> read_at(int64_t pos, std::span<char> buffer) override;
   Result<size_t> write_at(int64_t pos, std::span<const char> buffer) override;

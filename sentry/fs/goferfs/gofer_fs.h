@@ -1,0 +1,164 @@
+// goferfs: a tree of the host, through the gofer. Names and attributes are believed for a few
+// milliseconds; data moves through donated descriptors, never through the gofer.
+#pragma once
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "gofer/proto/client.h"
+#include "sentry/task/kernel_lock.h"
+#include "sentry/vfs/dir_file.h"
+#include "sentry/vfs/inode.h"
+
+namespace uks {
+
+class GoferInode;
+
+// One donated descriptor. Open files hold it; the inode caches it.
+class HostFd : public RefCounted {
+ public:
+  explicit HostFd(UniqueFd fd) : fd_(std::move(fd)) {}
+  int get() const { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
+};
+
+class GoferFs : public FileSystem {
+ public:
+  // `ttl`: how long names and attributes are believed, in nanoseconds. Host-side edits show after at
+  // most twice that.
+  GoferFs(gofer::GoferClient& client, uint32_t tree, MonotonicNs ttl) : client_(client), tree_(tree), ttl_(ttl) {}
+  const char* type() const override { return "uks"; }
+  Result<struct statfs> statfs() override;
+  MonotonicNs name_ttl() const override { return ttl_; }
+
+  // The tree's root. Blocks on the gofer; drops the kernel lock meanwhile.
+  Result<Ref<GoferInode>> attach();
+
+ private:
+  friend class GoferInode;
+  friend class GoferFile;
+  // Identity of a host file: device, inode number, birth time (numbers are re-used).
+  using Key = std::tuple<uint64_t, uint64_t, int64_t, uint32_t>;
+  static Key key_of(const gofer::Attr& a) { return {a.dev, a.ino, a.btime.sec, a.btime.nsec}; }
+
+  // Runs `f(client)` without the kernel lock.
+  template <typename F>
+  auto rpc(F&& f) {
+    std::vector<gofer::Forget> batch;
+    if (forgets_.size() >= 256) batch.swap(forgets_);
+    Unlocked unlocked;
+    if (!batch.empty()) client_.forget(batch);
+    return f(client_);
+  }
+  // The inode of an answer: the one already known, or a new one.
+  Ref<GoferInode> inode_for(const gofer::NodeAttr& node);
+  uint64_t guest_ino(const gofer::Attr& a);
+  void count_name() {
+    if (++names_ > kMaxNames) drop_names();
+  }
+  void drop_names();
+  // Keeps the number of cached descriptors bounded.
+  void note_fd(GoferInode& inode);
+
+  static constexpr size_t kMaxNames = 100'000;
+  static constexpr size_t kMaxFds = 2048;
+
+  gofer::GoferClient& client_;
+  uint32_t tree_;
+  MonotonicNs ttl_;
+  Ref<GoferInode> root_;
+  std::map<Key, GoferInode*> inodes_;
+  std::vector<uint64_t> devices_;  // host devices met so far; the root's is the first
+  std::vector<gofer::Forget> forgets_;
+  size_t names_ = 0;
+  std::vector<Ref<GoferInode>> with_fds_;  // a clock of inodes that cache descriptors
+  size_t clock_hand_ = 0;
+};
+
+class GoferInode : public Inode {
+ public:
+  GoferInode(GoferFs& fs, gofer::NodeId id, const gofer::Attr& attr);
+  ~GoferInode() override;
+
+  uint32_t type() const override { return host_.mode & S_IFMT; }
+  Result<Attr> getattr() override;
+  Result<void> setattr(const SetAttr& changes) override;
+  Result<Ref<Inode>> lookup(std::string_view name) override;
+  void prefetch(std::span<const std::string_view> names) override;
+  Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
+  Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
+  Result<Ref<Inode>> symlink(std::string_view name, std::string_view target, const NewNode& node) override;
+  Result<void> link(std::string_view name, Inode& inode) override;
+  Result<void> unlink(std::string_view name, Inode& child) override;
+  Result<void> rmdir(std::string_view name, Inode& child) override;
+  Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
+                      Inode* target, unsigned flags) override;
+  Result<std::vector<DirEntry>> read_dir() override;
+  Result<std::string> readlink() override;
+  Result<Ref<File>> open(Task& task, const Path& path, int flags) override;
+  Result<size_t> read_at(int64_t pos, std::span<char> buffer) override;
+  Result<struct statfs> statfs() override;
+  Result<std::string> getxattr(std::string_view name) override;
+  Result<void> setxattr(std::string_view name, std::string_view value, int flags) override;
+  Result<void> removexattr(std::string_view name) override;
+  Result<std::vector<std::string>> listxattr() override;
+
+  // A descriptor of the file's data: read-only, or read and write.
+  Result<Ref<HostFd>> acquire(bool writable);
+  void forget_attr() { attr_until_ = 0; }
+
+ private:
+  friend class GoferFs;
+  struct Name {
+    Ref<GoferInode> inode;  // null: absent
+    MonotonicNs until = 0;
+  };
+  GoferFs& gofer_fs() const { return static_cast<GoferFs&>(fs()); }
+  void update(const gofer::Attr& attr);
+  Attr to_attr() const;
+  void set_name(std::string_view name, Ref<GoferInode> inode);
+  // The name was taken out of this directory by us.
+  void name_gone(std::string_view name, Inode& child);
+  Result<Ref<Inode>> made(std::string_view name, const gofer::NodeAttr& node);
+
+  gofer::NodeId id_;
+  uint64_t lookups_ = 1;
+  GoferFs::Key key_;
+  gofer::Attr host_;
+  uint64_t ino_;
+  MonotonicNs attr_until_ = 0;
+  uint32_t attr_version_ = 0;  // own changes: an answer asked for before them is old
+  uint32_t changes_ = 0;       // likewise for names
+  std::unordered_map<std::string, Name, StringHash, std::equal_to<>> names_;
+  std::optional<std::string> link_target_;
+  Ref<HostFd> read_fd_, write_fd_;
+  bool in_clock_ = false;
+};
+
+class GoferFile final : public SeekableFile {
+ public:
+  GoferFile(Path path, int flags, Ref<GoferInode> inode, Ref<HostFd> fd)
+      : SeekableFile(std::move(path), flags), inode_(std::move(inode)), fd_(std::move(fd)) {}
+  Inode* inode() const override { return File::inode() ? File::inode() : inode_.get(); }
+  Result<size_t> pread(Task& task, IoSink& sink, int64_t pos) override;
+  Result<size_t> pwrite(Task& task, IoSource& source, int64_t pos) override;
+  Result<size_t> write(Task& task, IoSource& source) override;
+  Result<MappableFd> mappable_fd(Task& task, int prot, bool shared) override;
+  Result<void> truncate(Task& task, int64_t size) override;
+  Result<void> allocate(Task& task, int mode, int64_t offset, int64_t length) override;
+  Result<void> sync(Task& task, bool data_only) override;
+
+ protected:
+  Result<uint64_t> file_size() override;
+  Result<int64_t> seek_data_hole(int64_t offset, bool hole, int64_t size) override;
+
+ private:
+  Ref<GoferInode> inode_;
+  Ref<HostFd> fd_;
+};
+
+}  // namespace uks

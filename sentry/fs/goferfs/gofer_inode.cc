@@ -1,0 +1,385 @@
+// Inodes of host files: attributes, names, changes.
+#include "sentry/fs/goferfs/gofer_fs.h"
+
+#include <dirent.h>
+
+#include "sentry/vfs/host_io.h"
+
+#ifndef RENAME_EXCHANGE
+#define RENAME_EXCHANGE 2
+#endif
+
+namespace uks {
+namespace {
+
+timespec to_timespec(const gofer::Time& t) { return {t.sec, static_cast<long>(t.nsec)}; }
+gofer::Time to_time(const timespec& t) { return {t.tv_sec, static_cast<uint32_t>(t.tv_nsec)}; }
+
+gofer::Attr attr_of_stat(const struct stat& st, const gofer::Attr& old) {
+  gofer::Attr a = old;
+  a.mode = st.st_mode;
+  a.nlink = static_cast<uint32_t>(st.st_nlink);
+  a.uid = st.st_uid;
+  a.gid = st.st_gid;
+  a.size = static_cast<uint64_t>(st.st_size);
+  a.blocks = static_cast<uint64_t>(st.st_blocks);
+  a.blksize = static_cast<uint32_t>(st.st_blksize);
+  a.atime = to_time(st.st_atim);
+  a.mtime = to_time(st.st_mtim);
+  a.ctime = to_time(st.st_ctim);
+  return a;
+}
+
+}  // namespace
+
+GoferInode::GoferInode(GoferFs& fs, gofer::NodeId id, const gofer::Attr& attr)
+    : Inode(fs), id_(id), key_(GoferFs::key_of(attr)), host_(attr), ino_(fs.guest_ino(attr)) {
+  attr_until_ = monotonic_now() + fs.ttl_;
+}
+
+GoferInode::~GoferInode() {
+  GoferFs& fs = gofer_fs();
+  auto it = fs.inodes_.find(key_);
+  if (it != fs.inodes_.end() && it->second == this) fs.inodes_.erase(it);
+  fs.forgets_.push_back({id_, lookups_});
+}
+
+void GoferInode::update(const gofer::Attr& attr) {
+  uint32_t type = host_.mode & S_IFMT;
+  host_ = attr;
+  host_.mode = (attr.mode & ~static_cast<uint32_t>(S_IFMT)) | type;
+  attr_until_ = monotonic_now() + gofer_fs().ttl_;
+}
+
+Attr GoferInode::to_attr() const {
+  Attr a;
+  a.ino = ino_;
+  a.dev = fs().dev();
+  a.mode = host_.mode;
+  a.nlink = host_.nlink;
+  a.uid = host_.uid;
+  a.gid = host_.gid;
+  a.rdev = host_.rdev;
+  a.size = host_.size;
+  a.blocks = host_.blocks;
+  a.blksize = host_.blksize ? host_.blksize : 4096;
+  a.atime = to_timespec(host_.atime);
+  a.mtime = to_timespec(host_.mtime);
+  a.ctime = to_timespec(host_.ctime);
+  if (host_.btime.sec || host_.btime.nsec) a.btime = to_timespec(host_.btime);
+  return a;
+}
+
+Result<Attr> GoferInode::getattr() {
+  if (attr_until_ >= monotonic_now()) return to_attr();
+  Ref<HostFd> fd = write_fd_ ? write_fd_ : read_fd_;
+  if (fd) {
+    struct stat st;
+    if (host_fstat(fd->get(), &st) == 0) {
+      update(attr_of_stat(st, host_));
+      return to_attr();
+    }
+  }
+  Ref<GoferInode> self(this);
+  uint32_t version = attr_version_;
+  gofer::NodeId id = id_;
+  auto fresh = gofer_fs().rpc([id](gofer::GoferClient& c) { return c.getattr(id); });
+  if (!fresh) {
+    // Deleted, but somebody holds it: what was known last stands.
+    if (fresh.error() == ENOENT || fresh.error() == ESTALE) {
+      Attr a = to_attr();
+      a.nlink = 0;
+      return a;
+    }
+    return Err(fresh.error());
+  }
+  if (version == attr_version_) update(*fresh);
+  return to_attr();
+}
+
+Result<void> GoferInode::setattr(const SetAttr& c) {
+  Ref<GoferInode> self(this);
+  gofer::SetAttr s;
+  if (c.mode) {
+    s.mask |= gofer::kSetMode;
+    s.mode = *c.mode;
+  }
+  if (c.uid) {
+    s.mask |= gofer::kSetUid;
+    s.uid = *c.uid;
+  }
+  if (c.gid) {
+    s.mask |= gofer::kSetGid;
+    s.gid = *c.gid;
+  }
+  if (c.size) {
+    s.mask |= gofer::kSetSize;
+    s.size = *c.size;
+  }
+  if (c.atime) {
+    s.mask |= gofer::kSetAtime;
+    s.atime = to_time(*c.atime);
+  }
+  if (c.mtime) {
+    s.mask |= gofer::kSetMtime;
+    s.mtime = to_time(*c.mtime);
+  }
+  gofer::NodeId id = id_;
+  ++attr_version_;
+  auto fresh = TRY(gofer_fs().rpc([&](gofer::GoferClient& client) { return client.setattr(id, s); }));
+  ++attr_version_;
+  update(fresh);
+  return {};
+}
+
+void GoferInode::set_name(std::string_view name, Ref<GoferInode> inode) {
+  gofer_fs().count_name();
+  names_.insert_or_assign(std::string(name), Name{std::move(inode), monotonic_now() + gofer_fs().ttl_});
+}
+
+Result<Ref<Inode>> GoferInode::lookup(std::string_view name) {
+  auto it = names_.find(name);
+  if (it != names_.end() && it->second.until >= monotonic_now()) return Ref<Inode>(it->second.inode);
+  Ref<GoferInode> self(this);
+  std::string key(name);
+  uint32_t changes = changes_;
+  gofer::NodeId id = id_;
+  auto node = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.lookup(id, key); });
+  if (!node) {
+    if (node.error() == ENOENT) {
+      if (changes == changes_) set_name(key, {});
+      return Ref<Inode>();
+    }
+    return Err(node.error());
+  }
+  auto inode = gofer_fs().inode_for(*node);
+  if (changes == changes_) set_name(key, inode);
+  return Ref<Inode>(std::move(inode));
+}
+
+void GoferInode::prefetch(std::span<const std::string_view> names) {
+  // Skip what is known; fetch the rest in one message.
+  Ref<GoferInode> at(this);
+  MonotonicNs now = monotonic_now();
+  while (!names.empty()) {
+    auto it = at->names_.find(names[0]);
+    if (it == at->names_.end() || it->second.until < now) break;
+    if (!it->second.inode) return;
+    at = it->second.inode;
+    names = names.subspan(1);
+  }
+  if (names.size() < 2 || !at->is_dir()) return;
+  std::vector<std::string> copies(names.begin(), names.end());
+  std::vector<std::string_view> views(copies.begin(), copies.end());
+  gofer::NodeId id = at->id_;
+  uint32_t changes = at->changes_;
+  auto walked = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.walk(id, views); });
+  if (!walked) return;
+  for (size_t i = 0; i < walked->steps.size() && i < copies.size(); ++i) {
+    auto inode = gofer_fs().inode_for(walked->steps[i]);
+    if (i > 0 || changes == at->changes_) at->set_name(copies[i], inode);
+    at = std::move(inode);
+  }
+  if (walked->error == ENOENT && walked->steps.size() < copies.size() && at->is_dir())
+    at->set_name(copies[walked->steps.size()], {});
+}
+
+Result<Ref<Inode>> GoferInode::made(std::string_view name, const gofer::NodeAttr& node) {
+  auto inode = gofer_fs().inode_for(node);
+  ++changes_;
+  ++attr_version_;
+  set_name(name, inode);
+  forget_attr();
+  return Ref<Inode>(std::move(inode));
+}
+
+Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node) {
+  Ref<GoferInode> self(this);
+  std::string key(name);
+  gofer::NodeId id = id_;
+  gofer::Owner owner{node.uid, node.gid};
+  if (S_ISREG(node.mode)) {
+    auto created = TRY(gofer_fs().rpc(
+        [&](gofer::GoferClient& c) { return c.create(id, key, node.mode & 0777, O_RDWR | O_EXCL, owner); }));
+    auto inode = TRY(made(key, created.node));
+    if (created.fd) {
+      auto* file = static_cast<GoferInode*>(inode.get());
+      file->write_fd_ = make_ref<HostFd>(std::move(created.fd));
+      gofer_fs().note_fd(*file);
+    }
+    return inode;
+  }
+  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.mknod(id, key, node.mode, owner); }));
+  return made(key, made_node);
+}
+
+Result<Ref<Inode>> GoferInode::mkdir(std::string_view name, const NewNode& node) {
+  Ref<GoferInode> self(this);
+  std::string key(name);
+  gofer::NodeId id = id_;
+  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) {
+    return c.mkdir(id, key, node.mode & 01777, gofer::Owner{node.uid, node.gid});
+  }));
+  return made(key, made_node);
+}
+
+Result<Ref<Inode>> GoferInode::symlink(std::string_view name, std::string_view target, const NewNode& node) {
+  if (target.size() > gofer::kMaxLinkTarget) return Err(ENAMETOOLONG);
+  Ref<GoferInode> self(this);
+  std::string key(name), text(target);
+  gofer::NodeId id = id_;
+  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) {
+    return c.symlink(id, key, text, gofer::Owner{node.uid, node.gid});
+  }));
+  return made(key, made_node);
+}
+
+Result<void> GoferInode::link(std::string_view name, Inode& inode) {
+  Ref<GoferInode> self(this), target(static_cast<GoferInode*>(&inode));
+  std::string key(name);
+  gofer::NodeId id = id_, node = target->id_;
+  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.link(node, id, key); }));
+  TRY(made(key, made_node));
+  target->forget_attr();
+  return {};
+}
+
+void GoferInode::name_gone(std::string_view name, Inode& child) {
+  auto& gone = static_cast<GoferInode&>(child);
+  ++changes_;
+  ++attr_version_;
+  set_name(name, {});
+  forget_attr();
+  ++gone.attr_version_;
+  gone.forget_attr();
+  // The host may give its number to the next file at once.
+  if (gone.is_dir() || gone.host_.nlink <= 1) {
+    auto& inodes = gofer_fs().inodes_;
+    auto it = inodes.find(gone.key_);
+    if (it != inodes.end() && it->second == &gone) inodes.erase(it);
+    gone.host_.nlink = 0;
+  } else {
+    --gone.host_.nlink;
+  }
+}
+
+Result<void> GoferInode::unlink(std::string_view name, Inode& child) {
+  Ref<GoferInode> self(this);
+  Ref<Inode> keep(&child);
+  std::string key(name);
+  gofer::NodeId id = id_;
+  TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.unlink(id, key); }));
+  name_gone(key, child);
+  return {};
+}
+
+Result<void> GoferInode::rmdir(std::string_view name, Inode& child) {
+  Ref<GoferInode> self(this);
+  Ref<Inode> keep(&child);
+  std::string key(name);
+  gofer::NodeId id = id_;
+  TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.rmdir(id, key); }));
+  name_gone(key, child);
+  return {};
+}
+
+Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
+                                Inode* target, unsigned flags) {
+  Ref<GoferInode> self(this), to(static_cast<GoferInode*>(&new_dir)), moved(static_cast<GoferInode*>(&source));
+  Ref<GoferInode> replaced(static_cast<GoferInode*>(target));
+  std::string from_name(old_name), to_name(new_name);
+  gofer::NodeId from_id = id_, to_id = to->id_;
+  TRY(gofer_fs().rpc(
+      [&](gofer::GoferClient& c) { return c.rename(from_id, from_name, to_id, to_name, flags); }));
+  if (flags & RENAME_EXCHANGE) {
+    set_name(from_name, replaced);
+  } else {
+    if (replaced) to->name_gone(to_name, *replaced);
+    set_name(from_name, {});
+  }
+  to->set_name(to_name, moved);
+  for (GoferInode* i : {this, to.get(), moved.get()}) {
+    ++i->changes_;
+    ++i->attr_version_;
+    i->forget_attr();
+  }
+  return {};
+}
+
+Result<std::vector<DirEntry>> GoferInode::read_dir() {
+  Ref<GoferInode> self(this);
+  gofer::NodeId id = id_;
+  uint32_t changes = changes_;
+  auto entries = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.read_directory(id, true); }));
+  std::vector<DirEntry> out;
+  out.reserve(entries.size());
+  // The attributes that came along answer the stat of each name that usually follows.
+  bool keep = changes == changes_ && entries.size() <= GoferFs::kMaxNames / 2;
+  for (auto& e : entries) {
+    if (e.id == gofer::kNoNode) {
+      if (e.attr.mode) out.push_back({std::move(e.name), gofer_fs().guest_ino(e.attr), dirent_type(e.attr.mode)});
+      continue;
+    }
+    auto inode = gofer_fs().inode_for({e.id, e.attr});
+    if (keep) set_name(e.name, inode);
+    out.push_back({std::move(e.name), inode->ino_, dirent_type(e.attr.mode)});
+  }
+  return out;
+}
+
+Result<std::string> GoferInode::readlink() {
+  if (!is_link()) return Err(EINVAL);
+  if (link_target_) return *link_target_;  // a link never changes its target
+  Ref<GoferInode> self(this);
+  gofer::NodeId id = id_;
+  link_target_ = TRY(gofer_fs().rpc([id](gofer::GoferClient& c) { return c.readlink(id); }));
+  return *link_target_;
+}
+
+Result<struct statfs> GoferInode::statfs() {
+  Ref<GoferInode> self(this);
+  gofer::NodeId id = id_;
+  auto s = TRY(gofer_fs().rpc([id](gofer::GoferClient& c) { return c.statfs(id); }));
+  struct statfs out {};
+  out.f_type = static_cast<long>(s.type);
+  out.f_bsize = static_cast<long>(s.bsize);
+  out.f_blocks = s.blocks;
+  out.f_bfree = s.bfree;
+  out.f_bavail = s.bavail;
+  out.f_files = s.files;
+  out.f_ffree = s.ffree;
+  out.f_namelen = static_cast<long>(s.namelen);
+  out.f_frsize = static_cast<long>(s.frsize);
+  return out;
+}
+
+Result<std::string> GoferInode::getxattr(std::string_view name) {
+  Ref<GoferInode> self(this);
+  std::string key(name);
+  gofer::NodeId id = id_;
+  return gofer_fs().rpc([&](gofer::GoferClient& c) { return c.getxattr(id, key); });
+}
+
+Result<void> GoferInode::setxattr(std::string_view name, std::string_view value, int flags) {
+  Ref<GoferInode> self(this);
+  std::string key(name), data(value);
+  gofer::NodeId id = id_;
+  forget_attr();
+  return gofer_fs().rpc([&](gofer::GoferClient& c) { return c.setxattr(id, key, data, flags); });
+}
+
+Result<void> GoferInode::removexattr(std::string_view name) {
+  Ref<GoferInode> self(this);
+  std::string key(name);
+  gofer::NodeId id = id_;
+  forget_attr();
+  return gofer_fs().rpc([&](gofer::GoferClient& c) { return c.removexattr(id, key); });
+}
+
+Result<std::vector<std::string>> GoferInode::listxattr() {
+  Ref<GoferInode> self(this);
+  gofer::NodeId id = id_;
+  return gofer_fs().rpc([id](gofer::GoferClient& c) { return c.listxattr(id); });
+}
+
+}  // namespace uks
