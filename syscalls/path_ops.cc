@@ -38,7 +38,7 @@ Result<int64_t> do_readlink(Task& task, int dirfd, UserPath path, UserOut buf, i
   // readlinkat(fd, ""): only for a descriptor of a link itself.
   if (!place.inode()->is_link()) return Err(text.empty() ? ENOENT : EINVAL);
   Ref<Inode> inode = place.dentry->inode_ref();
-  std::string target = TRY(inode->readlink_for(task));
+  std::string target = TRY(inode->readlink(task));
   size_t n = std::min(target.size(), static_cast<size_t>(size));
   TRY(task.copy_out(buf, target.data(), n));
   return static_cast<int64_t>(n);

@@ -14,11 +14,11 @@ Result<int64_t> DirFile::seek(Task&, int64_t offset, int whence) {
   return pos;
 }
 
-Result<void> DirFile::iterate(Task&, const DirentSink& sink) {
+Result<void> DirFile::iterate(Task& task, const DirentSink& sink) {
   if (!loaded_) {
     if (path().dentry->deleted()) return Err(ENOENT);
     Ref<Inode> dir = path().dentry->inode_ref();
-    entries_ = TRY(dir->read_dir());
+    entries_ = TRY(dir->read_dir(task));
     loaded_ = true;
   }
   if (pos < 2) {

@@ -29,7 +29,8 @@ FileLocks& Inode::locks() {
 }
 
 Result<void> Inode::setattr(const SetAttr&) { return Err(EPERM); }
-Result<Ref<Inode>> Inode::lookup(std::string_view) { return Err(ENOTDIR); }
+Result<Ref<Inode>> Inode::lookup(Task&, std::string_view name) { return find(name); }
+Result<Ref<Inode>> Inode::find(std::string_view) { return Err(ENOTDIR); }
 Result<Ref<Inode>> Inode::mknod(std::string_view, const NewNode&) { return Err(EPERM); }
 Result<Ref<Inode>> Inode::mkdir(std::string_view, const NewNode&) { return Err(EPERM); }
 Result<Ref<Inode>> Inode::symlink(std::string_view, std::string_view, const NewNode&) { return Err(EPERM); }
@@ -40,9 +41,10 @@ Result<void> Inode::rename(std::string_view, Inode&, Inode&, std::string_view, I
   return Err(EPERM);
 }
 Result<Ref<Inode>> Inode::create_unnamed(const NewNode&) { return Err(EOPNOTSUPP); }
-Result<std::vector<DirEntry>> Inode::read_dir() { return Err(ENOTDIR); }
-Result<std::string> Inode::readlink() { return Err(EINVAL); }
-Result<std::string> Inode::readlink_for(Task&) { return readlink(); }
+Result<std::vector<DirEntry>> Inode::read_dir(Task&) { return list(); }
+Result<std::vector<DirEntry>> Inode::list() { return Err(ENOTDIR); }
+Result<std::string> Inode::readlink(Task&) { return link_text(); }
+Result<std::string> Inode::link_text() { return Err(EINVAL); }
 Result<Path> Inode::follow_magic(Task&) { return Err(EINVAL); }
 Result<Ref<File>> Inode::open_magic(Task&, int) { return Err(ENXIO); }
 Result<Ref<File>> Inode::open(Task&, const Path&, int) { return Err(ENXIO); }

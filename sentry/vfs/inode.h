@@ -61,7 +61,9 @@ class Inode : public RefCounted {
 
   // ---- Directories. Names are 1..255 bytes, no '/', never "." or "..".
   // The child; a null Ref when there is none.
-  virtual Result<Ref<Inode>> lookup(std::string_view name);
+  virtual Result<Ref<Inode>> lookup(Task& task, std::string_view name);
+  // The same where it does not matter who asks: file systems override one of the two.
+  virtual Result<Ref<Inode>> find(std::string_view name);
   // A hint before lookups of names[0], then names[1] in it, …: fetch them in one go.
   virtual void prefetch(std::span<const std::string_view> names) { (void)names; }
   // Makes a regular file, fifo, socket or device node. EEXIST.
@@ -78,12 +80,14 @@ class Inode : public RefCounted {
   // An unnamed regular file (O_TMPFILE), which link() may name later. EOPNOTSUPP.
   virtual Result<Ref<Inode>> create_unnamed(const NewNode& node);
   // All entries but "." and "..".
-  virtual Result<std::vector<DirEntry>> read_dir();
+  virtual Result<std::vector<DirEntry>> read_dir(Task& task);
+  // The same where it does not matter who asks.
+  virtual Result<std::vector<DirEntry>> list();
 
   // ---- Links.
-  virtual Result<std::string> readlink();
-  // The text for this reader; links that differ by reader (/proc/self) override this.
-  virtual Result<std::string> readlink_for(Task& task);
+  virtual Result<std::string> readlink(Task& task);
+  // The same where it does not matter who asks.
+  virtual Result<std::string> link_text();
   // Magic links (/proc/PID/fd/N, exe, cwd, root) jump to a place instead of giving text.
   virtual bool is_magic_link() const { return false; }
   virtual Result<Path> follow_magic(Task& task);

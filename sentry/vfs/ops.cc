@@ -40,7 +40,7 @@ void removed(const Ref<Dentry>& dir, const Ref<Dentry>& victim) {
 Result<LastName> place_for_new(Task& task, const Path& base, std::string_view path, bool directory) {
   LastName last = TRY(resolve_parent(task, base, path));
   if (last.kind != LastName::Kind::kNormal) return Err(EEXIST);
-  auto dentry = TRY(lookup_dentry(last.parent.dentry, last.name));
+  auto dentry = TRY(lookup_dentry(task, last.parent.dentry, last.name));
   if (!dentry->negative()) return Err(EEXIST);
   // A name with a slash behind it can only become a directory.
   if (last.trailing_slash && !directory) return Err(ENOENT);
@@ -118,7 +118,7 @@ Result<Path> make_socket_node(Task& task, std::string_view path, uint32_t mode) 
   auto inode = last->parent.inode()->mknod(last->name, node);
   if (!inode) return Err(inode.error() == EEXIST ? EADDRINUSE : inode.error().value);
   enter(last->parent.dentry, last->name, std::move(*inode));
-  auto dentry = TRY(lookup_dentry(last->parent.dentry, last->name));
+  auto dentry = TRY(lookup_dentry(task, last->parent.dentry, last->name));
   if (dentry->negative()) return Err(ENOENT);
   return Path{last->parent.mount, std::move(dentry)};
 }
@@ -163,7 +163,7 @@ Result<void> make_link(Task& task, const Path& old_place, const Path& base, std:
 Result<void> remove_file(Task& task, const Path& base, std::string_view path) {
   LastName last = TRY(resolve_parent(task, base, path));
   if (last.kind != LastName::Kind::kNormal) return Err(EISDIR);
-  auto victim = TRY(lookup_dentry(last.parent.dentry, last.name));
+  auto victim = TRY(lookup_dentry(task, last.parent.dentry, last.name));
   if (victim->negative()) return Err(ENOENT);
   if (last.trailing_slash) return Err(victim->inode()->is_dir() ? EISDIR : ENOTDIR);
   TRY(want_write(last.parent));
@@ -186,7 +186,7 @@ Result<void> remove_directory(Task& task, const Path& base, std::string_view pat
     case LastName::Kind::kNormal:
       break;
   }
-  auto victim = TRY(lookup_dentry(last.parent.dentry, last.name));
+  auto victim = TRY(lookup_dentry(task, last.parent.dentry, last.name));
   if (victim->negative()) return Err(ENOENT);
   TRY(want_write(last.parent));
   TRY(may_remove(task, last.parent, victim, true));
@@ -208,9 +208,9 @@ Result<void> rename_file(Task& task, const Path& old_base, std::string_view old_
   if (from.kind != LastName::Kind::kNormal) return Err(EBUSY);
   if (to.kind != LastName::Kind::kNormal) return Err((flags & RENAME_NOREPLACE) ? EEXIST : EBUSY);
   TRY(want_write(from.parent));
-  auto source = TRY(lookup_dentry(from.parent.dentry, from.name));
+  auto source = TRY(lookup_dentry(task, from.parent.dentry, from.name));
   if (source->negative()) return Err(ENOENT);
-  auto target = TRY(lookup_dentry(to.parent.dentry, to.name));
+  auto target = TRY(lookup_dentry(task, to.parent.dentry, to.name));
   bool exchange = flags & RENAME_EXCHANGE;
   if ((flags & RENAME_NOREPLACE) && !target->negative()) return Err(EEXIST);
   if (exchange && target->negative()) return Err(ENOENT);

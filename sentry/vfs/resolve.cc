@@ -115,7 +115,7 @@ Result<Path> Walker::child(std::string_view name) {
   if (!cached || (!cached->pinned() && cached->valid_until() != FileSystem::kForever &&
                   cached->valid_until() < monotonic_now())) {
     prefetch(name);
-    cached = TRY(lookup_dentry(cur_.dentry, name));
+    cached = TRY(lookup_dentry(task_, cur_.dentry, name));
   }
   return Path{cur_.mount, std::move(cached)};
 }
@@ -132,7 +132,7 @@ Result<void> Walker::follow(const Path& link) {
     magic_ = link;
     return {};
   }
-  std::string target = TRY(inode->readlink_for(task_));
+  std::string target = TRY(inode->readlink(task_));
   if (target.empty()) return Err(ENOENT);
   if (target[0] == '/') {
     if (flags_ & RESOLVE_BENEATH) return Err(EXDEV);
@@ -235,7 +235,7 @@ Result<LastName> Walker::walk(std::string_view path, Stop stop) {
 
 }  // namespace
 
-Result<Ref<Dentry>> lookup_dentry(const Ref<Dentry>& dir, std::string_view name) {
+Result<Ref<Dentry>> lookup_dentry(Task& task, const Ref<Dentry>& dir, std::string_view name) {
   Ref<Inode> inode = dir->inode_ref();
   MonotonicNs ttl = inode->fs().name_ttl();
   Ref<Dentry> child = dir->cached_child(name);
@@ -244,7 +244,7 @@ Result<Ref<Dentry>> lookup_dentry(const Ref<Dentry>& dir, std::string_view name)
     return child;
   for (int attempt = 0;; ++attempt) {
     uint64_t changes = dir->changes;
-    Ref<Inode> found = TRY(inode->lookup(name));
+    Ref<Inode> found = TRY(inode->lookup(task, name));
     // The file system may have let others run: what they did to this directory makes this answer old.
     bool stale = changes != dir->changes;
     if (stale && attempt < 4) continue;

@@ -42,7 +42,7 @@ Result<LastName> resolve_create(Task& task, const Path& base, std::string_view p
 Result<Path> resolve_magic(Task& task, const Path& base, std::string_view path, uint64_t flags);
 
 // One name in a directory; the dentry may be negative. Does not cross into mounts, checks nothing.
-Result<Ref<Dentry>> lookup_dentry(const Ref<Dentry>& dir, std::string_view name);
+Result<Ref<Dentry>> lookup_dentry(Task& task, const Ref<Dentry>& dir, std::string_view name);
 // Goes down into whatever is mounted there.
 Path cross_mounts(Task& task, Path path);
 

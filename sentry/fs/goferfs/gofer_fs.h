@@ -87,7 +87,7 @@ class GoferInode : public Inode {
   uint32_t type() const override { return host_.mode & S_IFMT; }
   Result<Attr> getattr() override;
   Result<void> setattr(const SetAttr& changes) override;
-  Result<Ref<Inode>> lookup(std::string_view name) override;
+  Result<Ref<Inode>> find(std::string_view name) override;
   void prefetch(std::span<const std::string_view> names) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
@@ -97,8 +97,8 @@ class GoferInode : public Inode {
   Result<void> rmdir(std::string_view name, Inode& child) override;
   Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
                       Inode* target, unsigned flags) override;
-  Result<std::vector<DirEntry>> read_dir() override;
-  Result<std::string> readlink() override;
+  Result<std::vector<DirEntry>> list() override;
+  Result<std::string> link_text() override;
   Result<Ref<File>> open(Task& task, const Path& path, int flags) override;
   Result<size_t> read_at(int64_t pos, std::span<char> buffer) override;
   Result<struct statfs> statfs() override;

@@ -137,7 +137,7 @@ void GoferInode::set_name(std::string_view name, Ref<GoferInode> inode) {
   names_.insert_or_assign(std::string(name), Name{std::move(inode), monotonic_now() + gofer_fs().ttl_});
 }
 
-Result<Ref<Inode>> GoferInode::lookup(std::string_view name) {
+Result<Ref<Inode>> GoferInode::find(std::string_view name) {
   auto it = names_.find(name);
   if (it != names_.end() && it->second.until >= monotonic_now()) return Ref<Inode>(it->second.inode);
   Ref<GoferInode> self(this);
@@ -306,7 +306,7 @@ Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode&
   return {};
 }
 
-Result<std::vector<DirEntry>> GoferInode::read_dir() {
+Result<std::vector<DirEntry>> GoferInode::list() {
   Ref<GoferInode> self(this);
   gofer::NodeId id = id_;
   uint32_t changes = changes_;
@@ -327,7 +327,7 @@ Result<std::vector<DirEntry>> GoferInode::read_dir() {
   return out;
 }
 
-Result<std::string> GoferInode::readlink() {
+Result<std::string> GoferInode::link_text() {
   if (!is_link()) return Err(EINVAL);
   if (link_target_) return *link_target_;  // a link never changes its target
   Ref<GoferInode> self(this);

@@ -57,7 +57,7 @@ Result<Ref<TmpfsInode>> OverlayInode::make_copy(uint64_t max_bytes) {
   if (is_regular()) {
     TRY(copy_data(*low, *copy, std::min(a.size, max_bytes)));
   } else if (is_link()) {
-    copy->set_link_target(TRY(low->readlink()));
+    copy->set_link_target(TRY(low->link_text()));
   }
   // A lower file system without attributes is no reason to fail.
   if (is_regular() || is_dir()) {
@@ -120,8 +120,8 @@ Result<void> OverlayInode::copy_up_tree(size_t& budget) {
     TRY(at->copy_up_locked(UINT64_MAX));
     if (!at->is_dir()) continue;
     dirs.push_back(at);
-    for (const DirEntry& e : TRY(at->read_dir())) {
-      auto child = TRY(at->lookup(e.name));
+    for (const DirEntry& e : TRY(at->list())) {
+      auto child = TRY(at->find(e.name));
       if (child) todo.push_back(ref_cast<OverlayInode>(child));
     }
   }

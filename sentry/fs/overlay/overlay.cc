@@ -111,7 +111,7 @@ Result<Attr> OverlayInode::getattr() {
   return a;
 }
 
-Result<Ref<Inode>> OverlayInode::lookup(std::string_view name) {
+Result<Ref<Inode>> OverlayInode::find(std::string_view name) {
   Ref<OverlayInode> self(this);
   std::string key(name);
   for (int attempt = 0;; ++attempt) {
@@ -120,7 +120,7 @@ Result<Ref<Inode>> OverlayInode::lookup(std::string_view name) {
     Ref<Inode> low;
     if (merges() && !(up && (!up->is_dir() || is_opaque(*up)))) {
       Ref<Inode> dir = lower_;
-      low = TRY(dir->lookup(key));
+      low = TRY(dir->find(key));
       // The lower layer let others run: has the upper one changed?
       TmpfsInode* again = upper_ ? upper_->child(key) : nullptr;
       if (again != up.get() && attempt < 8) continue;
@@ -142,12 +142,12 @@ void OverlayInode::prefetch(std::span<const std::string_view> names) {
   dir->prefetch(names);
 }
 
-Result<std::vector<DirEntry>> OverlayInode::read_dir() {
+Result<std::vector<DirEntry>> OverlayInode::list() {
   Ref<OverlayInode> self(this);
   std::vector<DirEntry> below;
   if (merges()) {
     Ref<Inode> dir = lower_;
-    below = TRY(dir->read_dir());
+    below = TRY(dir->list());
   }
   if (!upper_) return below;
   std::vector<DirEntry> out;
@@ -163,9 +163,9 @@ Result<std::vector<DirEntry>> OverlayInode::read_dir() {
   return out;
 }
 
-Result<std::string> OverlayInode::readlink() {
+Result<std::string> OverlayInode::link_text() {
   Ref<OverlayInode> self(this);
-  return real().readlink();
+  return real().link_text();
 }
 
 Result<size_t> OverlayInode::read_at(int64_t pos, std::span<char> buffer) {

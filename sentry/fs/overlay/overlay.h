@@ -57,7 +57,7 @@ class OverlayInode : public Inode {
   uint32_t type() const override { return type_; }
   Result<Attr> getattr() override;
   Result<void> setattr(const SetAttr& changes) override;
-  Result<Ref<Inode>> lookup(std::string_view name) override;
+  Result<Ref<Inode>> find(std::string_view name) override;
   void prefetch(std::span<const std::string_view> names) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
@@ -68,8 +68,8 @@ class OverlayInode : public Inode {
   Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
                       Inode* target, unsigned flags) override;
   Result<Ref<Inode>> create_unnamed(const NewNode& node) override;
-  Result<std::vector<DirEntry>> read_dir() override;
-  Result<std::string> readlink() override;
+  Result<std::vector<DirEntry>> list() override;
+  Result<std::string> link_text() override;
   Result<Ref<File>> open(Task& task, const Path& path, int flags) override;
   Result<size_t> read_at(int64_t pos, std::span<char> buffer) override;
   Result<std::string> getxattr(std::string_view name) override;

@@ -51,7 +51,7 @@ Result<void> OverlayInode::removexattr(std::string_view name) {
 Result<bool> OverlayInode::lower_has(std::string_view name) {
   if (!merges()) return false;
   Ref<Inode> dir = lower_;
-  return static_cast<bool>(TRY(dir->lookup(name)));
+  return static_cast<bool>(TRY(dir->find(name)));
 }
 
 void OverlayInode::put_whiteout(std::string_view name) {
@@ -136,7 +136,7 @@ Result<void> OverlayInode::unlink(std::string_view name, Inode& child) {
   return remove(key, *gone);
 }
 
-Result<bool> OverlayInode::is_empty() { return TRY(read_dir()).empty(); }
+Result<bool> OverlayInode::is_empty() { return TRY(list()).empty(); }
 
 Result<void> OverlayInode::rmdir(std::string_view name, Inode& child) {
   Ref<OverlayInode> self(this), gone(static_cast<OverlayInode*>(&child));

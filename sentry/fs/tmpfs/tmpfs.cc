@@ -122,7 +122,7 @@ TmpfsInode* TmpfsInode::child(std::string_view name) const {
   return it == children_.end() ? nullptr : it->second.get();
 }
 
-Result<Ref<Inode>> TmpfsInode::lookup(std::string_view name) {
+Result<Ref<Inode>> TmpfsInode::find(std::string_view name) {
   return Ref<Inode>(Ref<TmpfsInode>(child(name)));
 }
 
@@ -228,7 +228,7 @@ Result<void> TmpfsInode::rename(std::string_view old_name, Inode& source, Inode&
   return {};
 }
 
-Result<std::vector<DirEntry>> TmpfsInode::read_dir() {
+Result<std::vector<DirEntry>> TmpfsInode::list() {
   std::vector<DirEntry> out;
   out.reserve(children_.size());
   for (auto& [name, inode] : children_) out.push_back({name, inode->ino(), dirent_type(inode->attr_.mode)});
@@ -236,7 +236,7 @@ Result<std::vector<DirEntry>> TmpfsInode::read_dir() {
   return out;
 }
 
-Result<std::string> TmpfsInode::readlink() {
+Result<std::string> TmpfsInode::link_text() {
   if (!is_link()) return Err(EINVAL);
   return link_target_;
 }

@@ -50,7 +50,7 @@ class TmpfsInode : public Inode {
   Result<Attr> getattr() override;
   Result<void> setattr(const SetAttr& changes) override;
 
-  Result<Ref<Inode>> lookup(std::string_view name) override;
+  Result<Ref<Inode>> find(std::string_view name) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> symlink(std::string_view name, std::string_view target, const NewNode& node) override;
@@ -60,8 +60,8 @@ class TmpfsInode : public Inode {
   Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
                       Inode* target, unsigned flags) override;
   Result<Ref<Inode>> create_unnamed(const NewNode& node) override;
-  Result<std::vector<DirEntry>> read_dir() override;
-  Result<std::string> readlink() override;
+  Result<std::vector<DirEntry>> list() override;
+  Result<std::string> link_text() override;
   Result<Ref<File>> open(Task& task, const Path& path, int flags) override;
   Result<size_t> read_at(int64_t pos, std::span<char> buffer) override;
   Result<size_t> write_at(int64_t pos, std::span<const char> buffer) override;
