@@ -1,0 +1,98 @@
+// POSIX timers.
+#include <sys/timerfd.h>
+
+#include "tests/syscalls/test_util.h"
+
+namespace {
+
+volatile sig_atomic_t g_fired, g_value, g_code, g_overrun;
+void on_timer(int, siginfo_t* info, void*) {
+  g_fired = g_fired + 1;
+  g_value = info->si_value.sival_int;
+  g_code = info->si_code;
+  g_overrun = info->si_overrun;
+}
+
+class Timer : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    g_fired = 0;
+    struct sigaction action{};
+    action.sa_sigaction = on_timer;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGRTMIN, &action, nullptr);
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGRTMIN;
+    event.sigev_value.sival_int = 99;
+  }
+  sigevent event{};
+};
+
+itimerspec ms(int first, int interval = 0) { return {{0, interval * test::kMs}, {0, first * test::kMs}}; }
+
+TEST_F(Timer, FiresWithItsValue) {
+  timer_t id;
+  ASSERT_OK(timer_create(CLOCK_MONOTONIC, &event, &id));
+  itimerspec value = ms(20), left;
+  ASSERT_OK(timer_settime(id, 0, &value, nullptr));
+  ASSERT_OK(timer_gettime(id, &left));
+  EXPECT_GT(left.it_value.tv_nsec, 0);
+  EXPECT_TRUE(test::eventually([] { return g_fired > 0; }));
+  EXPECT_EQ(g_fired, 1);
+  EXPECT_EQ(g_value, 99);
+  EXPECT_EQ(g_code, SI_TIMER);
+  EXPECT_OK(timer_delete(id));
+  EXPECT_ERRNO(timer_gettime(id, &left), EINVAL);
+}
+
+TEST_F(Timer, RepeatsAndCountsOverruns) {
+  timer_t id;
+  ASSERT_OK(timer_create(CLOCK_MONOTONIC, &event, &id));
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGRTMIN);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  itimerspec value = ms(5, 5);
+  ASSERT_OK(timer_settime(id, 0, &value, nullptr));
+  test::sleep_ms(60);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  EXPECT_TRUE(test::eventually([] { return g_fired >= 3; }));
+  EXPECT_GE(timer_getoverrun(id), 0);
+  EXPECT_OK(timer_delete(id));
+}
+
+TEST_F(Timer, NotifyNone) {
+  event.sigev_notify = SIGEV_NONE;
+  timer_t id;
+  ASSERT_OK(timer_create(CLOCK_REALTIME, &event, &id));
+  itimerspec value = ms(10), left;
+  ASSERT_OK(timer_settime(id, 0, &value, nullptr));
+  test::sleep_ms(30);
+  ASSERT_OK(timer_gettime(id, &left));
+  EXPECT_EQ(left.it_value.tv_sec + left.it_value.tv_nsec, 0);
+  EXPECT_EQ(g_fired, 0);
+  timer_delete(id);
+}
+
+TEST_F(Timer, Errors) {
+  timer_t id;
+  EXPECT_ERRNO(timer_create(77, &event, &id), EINVAL);
+  event.sigev_signo = 1000;
+  EXPECT_ERRNO(timer_create(CLOCK_MONOTONIC, &event, &id), EINVAL);
+  EXPECT_ERRNO(syscall(SYS_timer_delete, 123456), EINVAL);
+  itimerspec value = ms(1);
+  EXPECT_ERRNO(syscall(SYS_timer_settime, 123456, 0, &value, nullptr), EINVAL);
+}
+
+TEST_F(Timer, AreNotInheritedByFork) {
+  timer_t id;
+  ASSERT_OK(timer_create(CLOCK_MONOTONIC, &event, &id));
+  EXPECT_CHILD_OK([&] {
+    itimerspec left;
+    CHILD_CHECK(timer_gettime(id, &left) == -1 && errno == EINVAL);
+    return 0;
+  });
+  timer_delete(id);
+}
+
+}  // namespace
