@@ -1,9 +1,10 @@
 // Recognises hidden files by inode, so that another hard link does not show them.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <mutex>
-#include <set>
 #include <utility>
+#include <vector>
 
 #include "gofer/server/rules.h"
 #include "platform/base/unique_fd.h"
@@ -28,13 +29,23 @@ class HiddenInodes {
   int root_fd() const { return host_root_.get(); }
 
  private:
+  // A hidden directory whose listing is still to be read.
+  struct Place {
+    UniqueFd fd;
+    RuleState rules;
+    uint64_t dev;
+    bool exact_entries;  // its listing gives the inode numbers that stat gives
+  };
   void scan();
   void scan_rule(size_t rule);
+  void add_place(std::deque<Place>& places, int dir, const char* name, RuleState rules,
+                 const Place* parent);
+  void scan_directory(const Place& place, std::deque<Place>& places);
 
   const RuleSet& rules_;
   UniqueFd host_root_;
   std::once_flag once_;
-  std::set<std::pair<uint64_t, uint64_t>> inodes_;  // not changed after scan()
+  std::vector<std::pair<uint64_t, uint64_t>> inodes_;  // sorted; not changed after scan()
   size_t scanned_ = 0;
   bool truncated_ = false;
 };
