@@ -34,8 +34,9 @@ bool HiddenInodes::contains(uint64_t dev, uint64_t ino) {
 }
 
 void HiddenInodes::scan() {
-  // Secrets (deny) before what is merely not shown, in case the bound is reached.
   for (Action action : {Action::kDeny, Action::kAbsent}) {
+    scanned_ = 0;
+    limit_ = action == Action::kDeny ? kMaxDenied : kMaxAbsent;
     for (size_t i = 0; i < rules_.rules().size(); ++i) {
       const Rule& rule = rules_.rules()[i];
       if (rule.action == action && rule.track && rules_.is_literal(i)) scan_rule(i);
@@ -43,8 +44,7 @@ void HiddenInodes::scan() {
   }
   std::sort(inodes_.begin(), inodes_.end());
   if (truncated_) {
-    LOG_INFO("more than {} hidden files: other hard links of the rest are not recognised",
-             kMaxScanned);
+    LOG_INFO("there are many hidden files: other hard links of some are not recognised");
   }
 }
 
@@ -63,7 +63,7 @@ void HiddenInodes::scan_rule(size_t rule) {
   // Breadth first: what lies high up is what a rule's author thought of.
   std::deque<Place> places;
   add_place(places, root->get(), ".", rules_.at(rules_.rules()[rule].path, Action::kRo), nullptr);
-  while (!places.empty() && !(truncated_ && scanned_ >= kMaxScanned)) {
+  while (!places.empty() && !(truncated_ && scanned_ >= limit_)) {
     Place place = std::move(places.front());
     places.pop_front();
     scan_directory(place, places);
@@ -88,12 +88,12 @@ void HiddenInodes::add_place(std::deque<Place>& places, int dir, const char* nam
 
 void HiddenInodes::scan_directory(const Place& place, std::deque<Place>& places) {
   int dir = place.fd.get();
-  auto entries = list_entries(dir, kMaxScanned + 1);
+  auto entries = list_entries(dir, limit_ + 1);
   if (!entries) return;
   for (const RawEntry& entry : *entries) {
     RuleState child = rules_.child(place.rules, entry.name);
     if (child.action != Action::kDeny && child.action != Action::kAbsent) continue;
-    if (scanned_ >= kMaxScanned) {
+    if (scanned_ >= limit_) {
       truncated_ = true;
       return;
     }

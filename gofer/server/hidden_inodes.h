@@ -17,9 +17,11 @@ namespace uks::gofer {
 // is not too late.
 class HiddenInodes {
  public:
-  // Files and directories looked at in all, denied ones first. Beyond it files are known by path
-  // only.
-  static constexpr size_t kMaxScanned = 10'000;
+  // Files and directories looked at for deny rules, and then for absent ones: these name big places
+  // (a whole home directory) whose listing would take longer than a sandbox takes to start. What
+  // lies beyond is known by path only. Higher directories come first.
+  static constexpr size_t kMaxDenied = 10'000;
+  static constexpr size_t kMaxAbsent = 2'000;
 
   // `host_root`: an open "/"; rule paths are looked up below it.
   HiddenInodes(const RuleSet& rules, UniqueFd host_root)
@@ -47,6 +49,7 @@ class HiddenInodes {
   std::once_flag once_;
   std::vector<std::pair<uint64_t, uint64_t>> inodes_;  // sorted; not changed after scan()
   size_t scanned_ = 0;
+  size_t limit_ = 0;
   bool truncated_ = false;
 };
 
