@@ -1,6 +1,7 @@
 // Clocks, sleeping and interval timers.
 #include <sys/time.h>
 #include <sys/times.h>
+#include <sys/timex.h>
 #include <time.h>
 
 #include <algorithm>
@@ -82,6 +83,31 @@ Result<int64_t> sys_clock_settime(Task& task, int clockid, UserIn tp) {
 Result<int64_t> sys_settimeofday(Task& task, UserIn tv, UserIn) {
   if (tv) TRY(from_timeval(TRY(task.copy_in<timeval>(tv))));
   return Err(EPERM);
+}
+
+// Only reading is allowed. What it shows is a clock about whose discipline nothing is known: the
+// host's is not the sandbox's business (do_adjtimex() of a kernel that ntpd never spoke to).
+Result<int64_t> sys_adjtimex(Task& task, UserInOut buf) {
+  const auto asked = TRY(task.copy_in<timex>(buf));
+  constexpr unsigned kReadOnlyOffset = 0xa001;  // ADJ_OFFSET_SS_READ
+  if (asked.modes != 0 && asked.modes != kReadOnlyOffset) return Err(EPERM);
+  timex t{};
+  t.modes = asked.modes;
+  t.maxerror = t.esterror = 16'000'000;  // NTP_PHASE_LIMIT in microseconds
+  t.status = STA_UNSYNC;
+  t.constant = 2;
+  t.precision = 1;
+  t.tolerance = 32'768'000;  // MAXFREQ_SCALED
+  t.tick = 10'000;
+  t.time = to_timeval(realtime_now());
+  TRY(task.copy_out(buf, t));
+  return TIME_ERROR;
+}
+
+Result<int64_t> sys_clock_adjtime(Task& task, int clockid, UserInOut buf) {
+  TRY(guest_clock_resolution(task, clockid));
+  if (clockid != CLOCK_REALTIME) return Err(EOPNOTSUPP);
+  return sys_adjtimex(task, buf);
 }
 
 Result<int64_t> sys_gettimeofday(Task& task, UserOut tv, UserOut tz) {
