@@ -30,8 +30,14 @@ class MagicLink : public PseudoInode {
   bool is_magic_link() const override { return true; }
 
  protected:
-  static std::string name_of(const File& file, Task& reader) {
-    return file.path().mount ? path_string(file.path(), reader.fs().root) : file.anonymous_name();
+  static Result<std::string> name_of(const File& file, Task& reader) {
+    return file.path().mount ? name_of(file.path(), reader) : file.anonymous_name();
+  }
+  // Names have to fit a page (do_proc_readlink()).
+  static Result<std::string> name_of(const Path& place, Task& reader) {
+    std::string name = path_string(place, reader.fs().root);
+    if (name.size() >= 4096) return Err(ENAMETOOLONG);
+    return name;
   }
   // Objects without a place have their inode: fstat works on it, opening goes through open_magic().
   static Result<Path> jump_to(const File& file) {
@@ -73,7 +79,7 @@ class PlaceLinkInode final : public MagicLink {
   Result<std::string> readlink(Task& task) override {
     TRY(may_inspect(task, target_));
     if (what_ == PlaceLink::kExe) return name_of(*TRY(executable()), task);
-    return path_string(TRY(place()), task.fs().root);
+    return name_of(TRY(place()), task);
   }
   Result<Path> follow_magic(Task& task) override {
     TRY(may_inspect(task, target_));

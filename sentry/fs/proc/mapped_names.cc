@@ -96,8 +96,10 @@ void note_mapped_file(Task& task, const File& file, int host_fd) {
   // Places as the sandbox's first process sees them. The table keeps names, not places: those would
   // keep deleted files alive.
   const Ref<Mount>& top = task.fs().mounts->root();
-  names().note({st.st_dev, st.st_ino},
-               file.path().mount ? path_string(file.path(), Path{top, top->root()}) : file.anonymous_name());
+  std::string name = file.path().mount ? path_string(file.path(), Path{top, top->root()}) : file.anonymous_name();
+  // Directories can be nested deeper than a path can say; such a mapping stays nameless.
+  if (name.size() >= 4096) name.clear();
+  names().note({st.st_dev, st.st_ino}, std::move(name));
 }
 
 std::string name_mappings(const std::string& maps) {

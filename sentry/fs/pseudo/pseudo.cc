@@ -6,24 +6,35 @@
 namespace uks {
 namespace {
 
+// Bytes that all open files together keep; under the kernel lock. Beyond it texts are made anew for each
+// read: a guest may have a million descriptors and texts of many megabytes.
+constexpr size_t kMaxKept = 64 << 20;
+size_t kept_bytes = 0;
+
 // An open generated file: keeps the text of the last read from its start, so that a reader in pieces
 // sees one state.
 class TextFile final : public SeekableFile {
  public:
   TextFile(Path path, int flags, Ref<TextInode> inode)
       : SeekableFile(std::move(path), flags), inode_(std::move(inode)) {}
+  ~TextFile() override { drop(); }
   Inode* inode() const override { return inode_.get(); }
 
   Result<size_t> pread(Task& task, IoSink& sink, int64_t pos) override {
     if (pos < 0) return Err(EINVAL);
     if (pos == 0 || !loaded_) {
       std::string text = TRY(inode_->generate(task));
+      drop();
       text_ = std::move(text);
       loaded_ = true;
+      kept_bytes += text_.size();
     }
     const auto at = static_cast<uint64_t>(pos);
-    if (at >= text_.size()) return 0;
-    return sink.write(text_.data() + at, text_.size() - at);
+    Result<size_t> n = 0;
+    if (at < text_.size()) n = sink.write(text_.data() + at, text_.size() - at);
+    // The end was read: a large text goes. Whoever asks again has it made again.
+    if (kept_bytes > kMaxKept || (at >= text_.size() && text_.size() > kSmall)) drop();
+    return n;
   }
 
   Result<size_t> pwrite(Task& task, IoSource& source, int64_t) override {
@@ -41,6 +52,13 @@ class TextFile final : public SeekableFile {
   WaitQueue* wait_queue() override { return inode_->wait_queue(); }
 
  private:
+  static constexpr size_t kSmall = 4096;
+  void drop() {
+    kept_bytes -= text_.size();
+    text_ = {};
+    loaded_ = false;
+  }
+
   Ref<TextInode> inode_;
   std::string text_;
   bool loaded_ = false;
