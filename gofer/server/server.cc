@@ -231,9 +231,13 @@ Attr Server::shown(Attr attr, const RuleState& rules, const Tree& tree) const {
 
 Result<void> Server::give_away(const Handle& dir, const std::string& name, Owner owner) {
   if (!can_give_away_ || (owner.uid == kKeepOwner && owner.gid == kKeepOwner)) return {};
-  if (::fchownat(dir.fd, name.c_str(), owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW) < 0)
-    return HostErr();
-  return {};
+  if (::fchownat(dir.fd, name.c_str(), owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW) == 0) return {};
+  auto error = HostErr();
+  // The call failed as a whole: what it made goes again, as far as that is possible.
+  if (::unlinkat(dir.fd, name.c_str(), 0) < 0 && errno == EISDIR) {
+    (void)::unlinkat(dir.fd, name.c_str(), AT_REMOVEDIR);
+  }
+  return error;
 }
 
 Result<void> Server::enter_new(const Handle& dir, const std::string& name, const RuleState& rules,
