@@ -129,6 +129,8 @@ Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   plan.set_tls = request.flags & CLONE_SETTLS;
   plan.tls = request.tls;
   plan.stack = request.stack;
+  if (!(request.flags & CLONE_FILES) && !FdTable::check_total(static_cast<size_t>(parent.fd_table->count())))
+    return Err(ENOMEM);
   // Nothing is made before the platform has agreed: from here on only the host's clone can fail.
   GuestThread* thread = TRY(kernel.platform->clone(*parent.thread, plan));
 

@@ -4,23 +4,47 @@
 #include <dirent.h>
 
 namespace uks {
+namespace {
+
+// Entries in all snapshots together: a guest with a large directory must not fill the kernel's memory
+// by opening it again and again. Some 100 bytes each.
+constexpr size_t kMaxSnapshots = 4'000'000;
+size_t snapshot_entries = 0;  // under the kernel lock
+
+}  // namespace
+
+void DirFile::drop() {
+  snapshot_entries -= entries_.size();
+  entries_.clear();
+  entries_.shrink_to_fit();
+  loaded_ = false;
+}
+
+Result<void> DirFile::load(Task& task) {
+  if (path().dentry->deleted()) return Err(ENOENT);
+  Ref<Inode> dir = path().dentry->inode_ref();
+  auto entries = TRY(dir->read_dir(task));
+  if (snapshot_entries + entries.size() > kMaxSnapshots) return Err(ENOMEM);
+  drop();
+  entries_ = std::move(entries);
+  snapshot_entries += entries_.size();
+  loaded_ = true;
+  return {};
+}
 
 Result<int64_t> DirFile::seek(Task&, int64_t offset, int whence) {
   if (whence == SEEK_CUR) offset += pos;
   else if (whence != SEEK_SET) return Err(EINVAL);
   if (offset < 0) return Err(EINVAL);
-  if (offset == 0) loaded_ = false;
+  if (offset == 0) drop();
+  if (offset != pos) ended_ = false;
   pos = offset;
   return pos;
 }
 
 Result<void> DirFile::iterate(Task& task, const DirentSink& sink) {
-  if (!loaded_) {
-    if (path().dentry->deleted()) return Err(ENOENT);
-    Ref<Inode> dir = path().dentry->inode_ref();
-    entries_ = TRY(dir->read_dir(task));
-    loaded_ = true;
-  }
+  if (ended_) return {};
+  if (!loaded_) TRY(load(task));
   if (pos < 2) {
     uint64_t self = TRY(inode()->getattr()).ino;
     if (pos == 0) {
@@ -37,6 +61,8 @@ Result<void> DirFile::iterate(Task& task, const DirentSink& sink) {
     if (!sink(e.name, e.ino, pos + 1, e.type)) return {};
     ++pos;
   }
+  drop();
+  ended_ = true;
   return {};
 }
 

@@ -9,6 +9,7 @@ namespace uks {
 class DirFile final : public File {
  public:
   DirFile(Path path, int flags) : File(std::move(path), flags) {}
+  ~DirFile() override { drop(); }
   Result<size_t> read(Task&, IoSink&) override { return Err(EISDIR); }
   Result<size_t> pread(Task&, IoSink&, int64_t) override { return Err(EISDIR); }
   Result<size_t> write(Task&, IoSource&) override { return Err(EBADF); }
@@ -19,7 +20,11 @@ class DirFile final : public File {
   Result<void> sync(Task&, bool) override { return {}; }
 
  private:
+  Result<void> load(Task& task);
+  void drop();
+
   bool loaded_ = false;
+  bool ended_ = false;  // everything was read: the snapshot is gone, only its end is known
   std::vector<DirEntry> entries_;
 };
 

@@ -11,6 +11,9 @@ namespace {
 
 // fs.nr_open: no limit of a process goes beyond it.
 constexpr int kMaxFds = 1 << 20;
+// fs.file-max of the sandbox: descriptors of all processes together, some 30 bytes each.
+constexpr size_t kMaxTotal = 2'000'000;
+size_t total_descriptors = 0;  // under the kernel lock
 
 int fd_limit(Task& task) {
   rlim64_t limit = task.group().limits[RLIMIT_NOFILE].rlim_cur;
@@ -25,15 +28,35 @@ void drop_posix_locks(const File& file, const void* owner) {
 }  // namespace
 
 FdTable::~FdTable() {
-  for (Entry& e : entries_) {
-    if (e.file) drop_posix_locks(*e.file, this);
-  }
+  for (int fd : list()) drop_posix_locks(*entry(fd)->file, this);
+  total_descriptors -= static_cast<size_t>(count_);
+}
+
+Result<void> FdTable::check_total(size_t n) {
+  if (total_descriptors + n > kMaxTotal) return Err(ENFILE);
+  return {};
 }
 
 FdTable::Entry* FdTable::entry(int fd) {
-  if (fd < 0 || static_cast<size_t>(fd) >= entries_.size()) return nullptr;
+  if (fd < 0) return nullptr;
+  if (fd >= kLow) {
+    auto it = high_.find(fd);
+    return it == high_.end() ? nullptr : &it->second;
+  }
+  if (static_cast<size_t>(fd) >= entries_.size()) return nullptr;
   Entry& e = entries_[static_cast<size_t>(fd)];
   return e.file ? &e : nullptr;
+}
+
+void FdTable::put(int fd, Entry e) {
+  if (fd >= kLow) {
+    high_[fd] = std::move(e);
+  } else {
+    if (static_cast<size_t>(fd) >= entries_.size()) entries_.resize(static_cast<size_t>(fd) + 1);
+    entries_[static_cast<size_t>(fd)] = std::move(e);
+  }
+  ++count_;
+  ++total_descriptors;
 }
 
 const FdTable::Entry* FdTable::entry(int fd) const { return const_cast<FdTable*>(this)->entry(fd); }
@@ -53,26 +76,25 @@ Result<Ref<File>> FdTable::get_io(int fd) const {
 Result<int> FdTable::install(Task& task, Ref<File> file, bool close_on_exec, int min) {
   int limit = fd_limit(task);
   if (min < 0 || (min >= limit && min > 0)) return Err(EINVAL);
+  TRY(check_total(1));
   int fd = std::max(min, first_free_);
-  while (static_cast<size_t>(fd) < entries_.size() && entries_[static_cast<size_t>(fd)].file) ++fd;
+  while (in_use(fd)) ++fd;
   if (fd >= limit) return Err(EMFILE);
-  if (static_cast<size_t>(fd) >= entries_.size()) entries_.resize(static_cast<size_t>(fd) + 1);
-  entries_[static_cast<size_t>(fd)] = {std::move(file), close_on_exec};
-  ++count_;
+  put(fd, {std::move(file), close_on_exec});
   if (min <= first_free_) first_free_ = fd + 1;
   return fd;
 }
 
 Result<void> FdTable::install_at(Task& task, int fd, Ref<File> file, bool close_on_exec) {
   if (fd < 0 || fd >= fd_limit(task)) return Err(EBADF);
-  if (static_cast<size_t>(fd) >= entries_.size()) entries_.resize(static_cast<size_t>(fd) + 1);
-  Ref<File> old = std::exchange(entries_[static_cast<size_t>(fd)].file, std::move(file));
-  entries_[static_cast<size_t>(fd)].close_on_exec = close_on_exec;
-  if (old) {
+  if (Entry* e = entry(fd)) {
+    Ref<File> old = std::exchange(e->file, std::move(file));
+    e->close_on_exec = close_on_exec;
     finish_close(task, std::move(old));
-  } else {
-    ++count_;
+    return {};
   }
+  TRY(check_total(1));
+  put(fd, {std::move(file), close_on_exec});
   return {};
 }
 
@@ -86,27 +108,33 @@ Result<void> FdTable::close(Task& task, int fd) {
   Entry* e = entry(fd);
   if (!e) return Err(EBADF);
   Ref<File> file = std::move(e->file);
-  e->close_on_exec = false;
+  if (fd >= kLow) {
+    high_.erase(fd);
+  } else {
+    e->close_on_exec = false;
+  }
   --count_;
+  --total_descriptors;
   first_free_ = std::min(first_free_, fd);
   finish_close(task, std::move(file));
   return {};
 }
 
 void FdTable::close_range(Task& task, unsigned first, unsigned last, bool only_mark) {
-  for (size_t fd = first; fd < entries_.size() && fd <= last; ++fd) {
-    if (!entries_[fd].file) continue;
+  for (int fd : list()) {
+    unsigned n = static_cast<unsigned>(fd);
+    if (n < first || n > last) continue;
     if (only_mark) {
-      entries_[fd].close_on_exec = true;
+      (void)set_cloexec(fd, true);
     } else {
-      (void)close(task, static_cast<int>(fd));
+      (void)close(task, fd);
     }
   }
 }
 
 void FdTable::close_on_exec(Task& task) {
-  for (size_t fd = 0; fd < entries_.size(); ++fd) {
-    if (entries_[fd].file && entries_[fd].close_on_exec) (void)close(task, static_cast<int>(fd));
+  for (int fd : list()) {
+    if (Entry* e = entry(fd); e && e->close_on_exec) (void)close(task, fd);
   }
 }
 
@@ -128,6 +156,8 @@ Result<void> FdTable::set_cloexec(int fd, bool on) {
 Ref<FdTable> FdTable::clone() const {
   auto copy = make_ref<FdTable>();
   copy->entries_ = entries_;
+  copy->high_ = high_;
+  total_descriptors += static_cast<size_t>(count_);
   copy->count_ = count_;
   copy->first_free_ = first_free_;
   return copy;
@@ -138,6 +168,7 @@ std::vector<int> FdTable::list() const {
   for (size_t fd = 0; fd < entries_.size(); ++fd) {
     if (entries_[fd].file) fds.push_back(static_cast<int>(fd));
   }
+  for (auto& [fd, e] : high_) fds.push_back(fd);
   return fds;
 }
 

@@ -1,6 +1,7 @@
 // FdTable: descriptor numbers of a process.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "platform/base/ref.h"
@@ -36,6 +37,8 @@ class FdTable : public RefCounted {
 
   // For fork and unshare: the same descriptions under the same numbers.
   Ref<FdTable> clone() const;
+  // Whether the sandbox may have `n` more descriptors. ENFILE.
+  static Result<void> check_total(size_t n);
 
   // Descriptors in use, in order.
   std::vector<int> list() const;
@@ -47,10 +50,17 @@ class FdTable : public RefCounted {
     bool close_on_exec = false;
   };
   void finish_close(Task& task, Ref<File> file);
+  // Puts `file` at a free number.
+  void put(int fd, Entry entry);
+  bool in_use(int fd) const { return entry(fd) != nullptr; }
   Entry* entry(int fd);
   const Entry* entry(int fd) const;
 
+  // Low numbers in an array, high ones, which are few if any, by name: a guest that uses number
+  // 1,000,000 pays for one entry only.
+  static constexpr int kLow = 4096;
   std::vector<Entry> entries_;
+  std::map<int, Entry> high_;
   int count_ = 0;
   int first_free_ = 0;  // no free descriptor below this one
 };

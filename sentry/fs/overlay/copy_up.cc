@@ -57,7 +57,7 @@ Result<Ref<TmpfsInode>> OverlayInode::make_copy(uint64_t max_bytes) {
   if (is_regular()) {
     TRY(copy_data(*low, *copy, std::min(a.size, max_bytes)));
   } else if (is_link()) {
-    copy->set_link_target(TRY(low->link_text()));
+    TRY(copy->set_link_target(TRY(low->link_text())));
   }
   // A lower file system without attributes is no reason to fail.
   if (is_regular() || is_dir()) {

@@ -77,7 +77,7 @@ Result<Ref<Inode>> OverlayInode::make(std::string_view name, const NewNode& node
   if (upper_->attr().nlink == 0) return Err(ENOENT);
   TRY(overlay().upper_fs_->check_inodes());
   auto inode = overlay().upper_fs_->make_inode(node);
-  inode->set_link_target(std::move(text));
+  if (S_ISLNK(node.mode)) TRY(inode->set_link_target(std::move(text)));
   if (S_ISDIR(node.mode)) set_opaque(*inode);
   upper_->detach(key);  // a whiteout
   TRY(upper_->attach(key, inode));

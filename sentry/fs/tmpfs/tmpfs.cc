@@ -15,6 +15,8 @@ namespace {
 
 constexpr uint32_t kMaxLinks = 65000;  // st_nlink, as ext4 bounds it
 constexpr size_t kMaxXattrs = 256;     // names of one file
+constexpr uint64_t kMinInodes = 16384;
+constexpr size_t kFreeExtra = 256;     // bytes of link target and attributes that cost nothing
 constexpr size_t kMaxXattrBytes = 64 * 1024;
 
 uint64_t default_limit() {
@@ -27,9 +29,8 @@ uint64_t default_limit() {
 
 Tmpfs::Tmpfs(uint64_t size_limit, uint64_t first_ino)
     : quota_((size_limit ? size_limit : default_limit()) / FileData::kPage), next_ino_(first_ino) {
-  // As tmpfs's own default nr_inodes: about one a page, at least enough for a device directory. An
-  // inode costs the sentry some 500 bytes.
-  max_inodes_ = std::max<uint64_t>(quota_.limit(), 4096);
+  // An inode costs the sentry some 600 bytes, a name 100 to 350.
+  max_inodes_ = std::max<uint64_t>(quota_.limit() / 4, kMinInodes);
 }
 
 std::string Tmpfs::options() const {
@@ -72,7 +73,31 @@ TmpfsInode::TmpfsInode(Tmpfs& fs, const NewNode& node, uint64_t ino) : Inode(fs)
   if (S_ISREG(node.mode)) data_ = std::make_unique<FileData>(fs.quota_);
 }
 
-TmpfsInode::~TmpfsInode() { --tmpfs().inodes_; }
+TmpfsInode::~TmpfsInode() {
+  --tmpfs().inodes_;
+  tmpfs().names_ -= children_.size();
+  tmpfs().quota_.uncharge(extra_pages_);
+}
+
+Result<void> TmpfsInode::charge_extra(size_t bytes) {
+  uint64_t pages = bytes <= kFreeExtra ? 0 : (bytes + FileData::kPage - 1) / FileData::kPage;
+  if (pages > extra_pages_) TRY(tmpfs().quota_.charge(pages - extra_pages_));
+  if (pages < extra_pages_) tmpfs().quota_.uncharge(extra_pages_ - pages);
+  extra_pages_ = pages;
+  return {};
+}
+
+size_t TmpfsInode::xattr_bytes() const {
+  size_t bytes = 0;
+  for (auto& [k, v] : xattrs_) bytes += k.size() + v.size();
+  return bytes;
+}
+
+Result<void> TmpfsInode::set_link_target(std::string target) {
+  TRY(charge_extra(target.size() + xattr_bytes()));
+  link_target_ = std::move(target);
+  return {};
+}
 
 void TmpfsInode::touch_modified() { attr_.mtime = attr_.ctime = now_timespec(); }
 
@@ -128,6 +153,8 @@ Result<Ref<Inode>> TmpfsInode::find(std::string_view name) {
 
 Result<void> TmpfsInode::attach(std::string_view name, Ref<TmpfsInode> inode) {
   if (child(name)) return Err(EEXIST);
+  if (tmpfs().names_ >= tmpfs().max_inodes_) return Err(ENOSPC);
+  ++tmpfs().names_;
   if (inode->is_dir()) {
     ++attr_.nlink;
   } else {
@@ -144,6 +171,7 @@ void TmpfsInode::detach(std::string_view name) {
   if (it == children_.end()) return;
   Ref<TmpfsInode> gone = std::move(it->second);
   children_.erase(it);
+  --tmpfs().names_;
   if (gone->is_dir()) {
     --attr_.nlink;
     gone->attr_.nlink = 0;
@@ -157,9 +185,9 @@ void TmpfsInode::detach(std::string_view name) {
 Result<Ref<Inode>> TmpfsInode::make(std::string_view name, const NewNode& node, std::string_view target) {
   if (attr_.nlink == 0) return Err(ENOENT);  // removed, but somebody's working directory
   if (child(name)) return Err(EEXIST);
-  if (tmpfs().inodes_ >= tmpfs().max_inodes_) return Err(ENOSPC);
+  TRY(tmpfs().check_inodes());
   auto inode = tmpfs().make_inode(node);
-  inode->link_target_ = target;
+  if (S_ISLNK(node.mode)) TRY(inode->set_link_target(std::string(target)));
   TRY(attach(name, inode));
   return Ref<Inode>(std::move(inode));
 }
@@ -174,7 +202,7 @@ Result<Ref<Inode>> TmpfsInode::symlink(std::string_view name, std::string_view t
 }
 
 Result<Ref<Inode>> TmpfsInode::create_unnamed(const NewNode& node) {
-  if (tmpfs().inodes_ >= tmpfs().max_inodes_) return Err(ENOSPC);
+  TRY(tmpfs().check_inodes());
   return Ref<Inode>(tmpfs().make_inode(node));
 }
 
@@ -263,9 +291,10 @@ Result<void> TmpfsInode::setxattr(std::string_view name, std::string_view value,
   auto it = xattrs_.find(name);
   if (it != xattrs_.end() && (flags & XATTR_CREATE)) return Err(EEXIST);
   if (it == xattrs_.end() && (flags & XATTR_REPLACE)) return Err(ENODATA);
-  size_t bytes = name.size() + value.size();
-  for (auto& [k, v] : xattrs_) bytes += k.size() + v.size();
+  size_t bytes = xattr_bytes() + name.size() + value.size();
+  if (it != xattrs_.end()) bytes -= it->first.size() + it->second.size();
   if (bytes > kMaxXattrBytes || xattrs_.size() >= kMaxXattrs) return Err(ENOSPC);
+  TRY(charge_extra(link_target_.size() + bytes));
   xattrs_.insert_or_assign(std::string(name), std::string(value));
   attr_.ctime = now_timespec();
   return {};
@@ -275,6 +304,7 @@ Result<void> TmpfsInode::removexattr(std::string_view name) {
   auto it = xattrs_.find(name);
   if (it == xattrs_.end()) return Err(ENODATA);
   xattrs_.erase(it);
+  (void)charge_extra(link_target_.size() + xattr_bytes());
   attr_.ctime = now_timespec();
   return {};
 }

@@ -24,9 +24,9 @@ class Tmpfs : public FileSystem {
   Ref<TmpfsInode> make_inode(const NewNode& node);
   // With a number of the caller's choice (a copied-up file keeps its own).
   Ref<TmpfsInode> make_inode(const NewNode& node, uint64_t ino);
-  // ENOSPC when there are too many.
+  // ENOSPC when there are too many inodes or names: each costs the sentry memory of its own.
   Result<void> check_inodes() const {
-    if (inodes_ >= max_inodes_) return Err(ENOSPC);
+    if (inodes_ >= max_inodes_ || names_ >= max_inodes_) return Err(ENOSPC);
     return {};
   }
   uint64_t inode_count() const { return inodes_; }
@@ -37,6 +37,7 @@ class Tmpfs : public FileSystem {
   PageQuota quota_;
   uint64_t next_ino_;
   uint64_t inodes_ = 0;
+  uint64_t names_ = 0;
   uint64_t max_inodes_;
 };
 
@@ -79,7 +80,8 @@ class TmpfsInode : public Inode {
   void detach(std::string_view name);
   Attr& attr() { return attr_; }  // size and blocks in it are not kept
   FileData& data() { return *data_; }
-  void set_link_target(std::string target) { link_target_ = std::move(target); }
+  // ENOSPC.
+  Result<void> set_link_target(std::string target);
   const std::string& link_target() const { return link_target_; }
 
   void touch_modified();
@@ -92,8 +94,13 @@ class TmpfsInode : public Inode {
   friend class TmpfsFile;
   Result<Ref<Inode>> make(std::string_view name, const NewNode& node, std::string_view target);
 
+  // Charges the quota for long link targets and attributes. ENOSPC.
+  Result<void> charge_extra(size_t bytes);
+  size_t xattr_bytes() const;
+
   Attr attr_;
   std::unique_ptr<FileData> data_;  // regular files
+  uint64_t extra_pages_ = 0;
   std::string link_target_;
   std::map<std::string, Ref<TmpfsInode>, std::less<>> children_;
   std::map<std::string, std::string, std::less<>> xattrs_;
