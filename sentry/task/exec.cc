@@ -166,8 +166,9 @@ void add_image_orders(std::vector<uks_order>& orders, const ImageFile& image) {
       uks_order zero{};
       zero.op = UKS_ORDER_ZERO;
       zero.addr = at + s.file_size;
-      zero.length = std::min(file_pages, s.memory_size) - s.file_size;
-      if (s.memory_size > file_pages) zero.length = file_pages - s.file_size;
+      // To the end of the page, not of the segment (padzero() in fs/binfmt_elf.c): the dynamic linker's
+      // first allocations lie behind its bss, and it takes that memory to be zero.
+      zero.length = file_pages - s.file_size;
       orders.push_back(zero);
     }
     if (page_up(s.memory_size) > file_pages) {
