@@ -14,6 +14,7 @@ namespace uks {
 
 void Dispatcher::on_handoff(GuestThread& thread) {
   const Ref<Task> task(thread.task);
+  LOG_TRACE("task {}: event {} nr {} result {} ip {:#x}", task->tid(), thread.event, thread.nr, thread.result, thread.ip);
   switch (thread.event) {
     case UKS_EVENT_SYSCALL:
       task->call_ = {};
@@ -64,6 +65,7 @@ void Dispatcher::on_started(GuestThread& thread) {
 }
 
 void Dispatcher::on_gone(GuestThread& thread) {
+  LOG_DEBUG("task {}: its host thread {} died", thread.task->tid(), thread.host_tid);
   // The host killed the stub (out of memory, an operator), or it was hostile: the guest process ends as
   // by SIGKILL.
   const Ref<Task> task(thread.task);
@@ -256,6 +258,7 @@ void Dispatcher::on_fault(Task& task, GuestThread& thread) {
       info.signo = SIGSEGV;
       info.code = SI_KERNEL;
   }
+  LOG_DEBUG("task {}: signal {} code {} at {:#x}, ip {:#x}", task.tid(), info.signo, info.code, info.fault.addr, thread.ip);
   force_signal(task, info);
   resume(task, {}, 0);
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "platform/base/log.h"
 #include "platform/channel/shared_cell.h"
 #include "platform/trap/trap_platform.h"
 #include "sentry/fs/proc/mapped_names.h"
@@ -415,6 +416,8 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
   mm.env_start = stack.env_start;
   mm.env_end = stack.env_end;
 
+  LOG_DEBUG("task {}: exec {} at {:#x}, interpreter at {:#x}, stack {:#x}", task.tid(), program.path, program.main.base,
+            program.interpreter ? program.interpreter->base : 0, stack.start);
   ExecContinuation plan;
   std::vector<uks_order> orders;
   add_image_orders(orders, program.main);
