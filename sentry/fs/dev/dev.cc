@@ -135,7 +135,7 @@ Ref<Inode> make_dev_root(Kernel&, const ViewConfig&) {
   }
   for (const auto& [name, target] : kLinks) {
     auto link = fs->make_inode({.mode = S_IFLNK | 0777, .uid = 0, .gid = 0, .rdev = 0});
-    link->set_link_target(target);
+    (void)link->set_link_target(target);  // short: costs nothing
     (void)root->attach(name, std::move(link));
   }
   (void)root->attach("pts", fs->make_root(0755, 0, 0));
