@@ -90,7 +90,8 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
   int flags = how.flags;
   if (flags & O_PATH) flags &= O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
   uint64_t walk = how.resolve;
-  bool tmpfile = (flags & __O_TMPFILE) && !(flags & O_PATH);
+  // glibc's __O_TMPFILE holds O_DIRECTORY, which alone is no request for a file.
+  bool tmpfile = (flags & __O_TMPFILE & ~O_DIRECTORY) && !(flags & O_PATH);
   if (tmpfile) {
     if (!(flags & O_DIRECTORY) || (flags & O_CREAT) || !(access_mask(flags) & kMayWrite)) return Err(EINVAL);
     Path dir = TRY(resolve(task, base, path, walk | kFollowLast | kMustBeDir));
