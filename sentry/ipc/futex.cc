@@ -104,18 +104,19 @@ bool bury(Task& task, uint64_t entry, int64_t offset, bool is_pending) {
   const bool pi = entry & 1;
   const UserAddr word{(entry & ~uint64_t{1}) + static_cast<uint64_t>(offset)};
   if (word.value % 4 != 0) return false;
-  auto value = task.copy_in<uint32_t>(word);
-  if (!value) return false;
+  uint32_t value = 0;
+  if (!task.mm->read(word.value, &value, sizeof value)) return false;
   Kernel& kernel = task.kernel();
-  if (is_pending && !pi && *value == 0) {
+  if (is_pending && !pi && value == 0) {
     // Unlocked but its waiters were not woken yet.
     kernel.futexes->wake(*task.mm, word, 1);
     return true;
   }
-  if ((*value & FUTEX_TID_MASK) != static_cast<uint32_t>(task.tid())) return true;
-  const uint32_t dead = (*value & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
-  if (!task.copy_out(word, dead)) return false;
-  if (!pi && (*value & FUTEX_WAITERS)) kernel.futexes->wake(*task.mm, word, 1);
+  if ((value & FUTEX_TID_MASK) != static_cast<uint32_t>(task.tid())) return true;
+  const uint32_t dead = (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
+  // At once, not with a reply to the stub, which gets none any more.
+  if (!task.mm->write(word.value, &dead, sizeof dead)) return false;
+  if (!pi && (value & FUTEX_WAITERS)) kernel.futexes->wake(*task.mm, word, 1);
   return true;
 }
 
@@ -125,20 +126,21 @@ void exit_robust_list(Task& task) {
   const UserAddr head_addr = task.robust_list;
   task.robust_list = {};
   if (!head_addr || !task.mm) return;
-  auto head = task.copy_in<RobustHead>(head_addr);
-  if (!head) return;
+  RobustHead head{};
+  if (!task.mm->read(head_addr.value, &head, sizeof head)) return;
   constexpr int kLimit = 2048;
-  uint64_t entry = head->next;
+  uint64_t entry = head.next;
   for (int i = 0; i < kLimit && (entry & ~uint64_t{1}) != head_addr.value; i++) {
-    auto next = task.copy_in<uint64_t>(UserAddr{entry & ~uint64_t{1}});
-    if ((entry & ~uint64_t{1}) != (head->pending & ~uint64_t{1}) &&
-        !bury(task, entry, head->futex_offset, false)) {
+    uint64_t next = 0;
+    const bool have_next = task.mm->read(entry & ~uint64_t{1}, &next, sizeof next).has_value();
+    if ((entry & ~uint64_t{1}) != (head.pending & ~uint64_t{1}) &&
+        !bury(task, entry, head.futex_offset, false)) {
       return;
     }
-    if (!next) return;
-    entry = *next;
+    if (!have_next) return;
+    entry = next;
   }
-  if (head->pending & ~uint64_t{1}) bury(task, head->pending, head->futex_offset, true);
+  if (head.pending & ~uint64_t{1}) bury(task, head.pending, head.futex_offset, true);
 }
 
 }  // namespace uks
