@@ -66,9 +66,6 @@ struct ChildContinuation final : StubContinuation {
   void resume(Task& task, int64_t) override {
     const auto tid = static_cast<int32_t>(task.tid());
     if (request_.flags & CLONE_CHILD_SETTID) (void)task.copy_out(request_.child_tid, tid);
-    if ((request_.flags & CLONE_PARENT_SETTID) && (request_.flags & CLONE_VM)) {
-      (void)task.copy_out(request_.parent_tid, tid);
-    }
     task.kernel().dispatcher->resume(task, 0, 0);
   }
 
@@ -154,6 +151,12 @@ Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   child->thread = Ref<GuestThread>(thread);
   thread->task = child.get();
   child->continuation = std::make_unique<ChildContinuation>(request);
+  // Before the child can run, and before clone returns in the parent: pthread_join() takes a 0 here for a
+  // thread that has ended, and a late write would undo the child's CLEARTID.
+  if (same_memory && (request.flags & CLONE_PARENT_SETTID)) {
+    const auto tid = static_cast<int32_t>(child->tid());
+    (void)parent.mm->write(request.parent_tid.value, &tid, sizeof tid);
+  }
   kernel.add_task(*child);
   if (request.flags & CLONE_VFORK) {
     child->vfork_parent = Ref<Task>(&parent);
