@@ -1,0 +1,209 @@
+#!/usr/bin/env bash
+# The keeper: exit codes, signals, time limits, the death of each process, the caller's terminal.
+. "$(dirname "$0")/lib.sh"
+need python3
+
+# status NAME WANT ARGS...: uks exec with ARGS ends with WANT.
+status() {
+  local name=$1 want=$2 rc
+  shift 2
+  fresh
+  inside "$@" >"$base/out" 2>&1 </dev/null
+  rc=$?
+  if ((rc == want)); then
+    pass "$name"
+  else
+    fail "$name" "status $rc (wanted $want)"
+    head -5 "$base/out"
+  fi
+}
+
+status own_code 7 -- sh -c 'exit 7'
+status code_255 255 -- sh -c 'exit 255'
+status killed 137 -- sh -c 'kill -9 $$'
+status terminated 143 -- sh -c 'kill -TERM $$'
+status timeout 124 --timeout 300ms -- sleep 60
+status timeout_of_the_deaf 124 --timeout 300ms -- sh -c 'trap "" TERM; while :; do sleep 1; done'
+status in_time 3 --timeout 1m -- sh -c 'exit 3'
+
+# Starts `uks exec -- sh -c SCRIPT` in the background and waits until it has written "ready".
+start() {
+  fresh
+  "${clean_env[@]}" "$UKS" exec --quiet -- sh -c "$1" >"$base/out" 2>"$base/err" </dev/null &
+  keeper=$!
+  local i
+  for ((i = 0; i < 100; i++)); do
+    grep -q ready "$base/out" && return
+    sleep 0.1
+  done
+}
+# The processes of the sandbox whose keeper is $keeper, itself aside.
+processes() {
+  local sentry
+  sentry=$(pgrep -P "$keeper" -f -- --role=sentry)
+  echo $(pgrep -P "$keeper") ${sentry:+$(pgrep -P "$sentry")}
+}
+alive() {
+  local pid
+  for pid in "$@"; do
+    [[ $(ps -o stat= -p "$pid") == [^Z]* ]] && return 0
+  done
+  return 1
+}
+
+signal_reaches_the_guest() {
+  start 'trap "echo got; exit 5" '"$1"'; echo ready; while :; do sleep 0.1; done'
+  kill -"$1" "$keeper"
+  wait "$keeper"
+  local rc=$?
+  grep -q got "$base/out" && ((rc == 5)) && return
+  echo "status $rc"
+  cat "$base/out" "$base/err"
+  return 1
+}
+check sigterm signal_reaches_the_guest TERM
+check sighup signal_reaches_the_guest HUP
+check sigusr1 signal_reaches_the_guest USR1
+
+# death_of NAME STATUS: killing that process takes the whole sandbox with it within a second.
+death_of() {
+  local victim all rc
+  start 'sleep 60 & sleep 61 & echo ready; sleep 62'
+  all=$(processes)
+  case $1 in
+    keeper) victim=$keeper ;;
+    *) victim=$(pgrep -P "$keeper" -f -- "--role=$1") ;;
+  esac
+  [[ -n $victim && -n $all ]] || { echo "no processes found"; return 1; }
+  kill -9 "$victim"
+  sleep 1
+  if alive $all; then
+    echo "still alive: $(ps -o pid,stat,args -p "$(tr ' ' , <<<"$all")")"
+    return 1
+  fi
+  wait "$keeper"
+  rc=$?
+  ((rc == $2)) || { echo "status $rc"; return 1; }
+}
+check death_of_the_keeper death_of keeper 137
+check death_of_the_sentry death_of sentry 125
+check death_of_the_gofer death_of gofer 125
+
+nothing_is_left() {
+  start 'sleep 60 & setsid sleep 61 & echo ready; exit 4'
+  local all
+  all=$(processes)
+  wait "$keeper"
+  [[ $? == 4 ]] && ! alive $all
+}
+check nothing_is_left nothing_is_left
+
+# A shell with job control on a terminal of its own; the script gets keys and looks at modes.
+terminal() {
+  fresh
+  "${clean_env[@]}" UKS="$UKS" python3 - "$1" <<'PY'
+import os, pty, re, select, signal, subprocess, sys, termios, time
+uks = os.environ["UKS"] + " exec --quiet -- "
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
+text = ""
+def expect(pattern, seconds=15):
+    global text
+    end = time.time() + seconds
+    while True:
+        found = re.search(pattern, text)
+        if found:
+            text = text[found.end():]
+            return
+        if time.time() > end:
+            sys.exit(f"no {pattern!r} in {text!r}")
+        if select.select([fd], [], [], 0.1)[0]:
+            text += os.read(fd, 65536).decode(errors="replace")
+def keys(line):
+    os.write(fd, line.encode())
+def local_modes():
+    return termios.tcgetattr(fd)[3] & (termios.ECHO | termios.ICANON)
+def wait_modes(wanted):
+    for _ in range(100):
+        if local_modes() == wanted:
+            return
+        time.sleep(0.05)
+    sys.exit(f"modes are {local_modes()}, not {wanted}")
+def children(parent, role):
+    out = subprocess.run(["pgrep", "-f", "--", "--role=" + role], capture_output=True, text=True).stdout
+    return [int(p) for p in out.split()
+            if open(f"/proc/{open(f'/proc/{p}/stat').read().rsplit(')')[1].split()[1]}/stat").read().split()[3] == str(parent)]
+keys("PS1='ready''$ '\n")
+expect(r"ready\$ ")
+normal = local_modes()
+case = sys.argv[1]
+if case == "restored":
+    keys(uks + "sh -c 'stty raw -echo; exit 3'; echo code=$?\n")
+    expect(r"code=3")
+    expect(r"ready\$ ")
+    wait_modes(normal)
+elif case == "restored_after_kill":
+    keys(uks + "sh -c 'stty -icanon -echo; echo up; sleep 60'; echo code=$?\n")
+    expect(r"up\r?\n")
+    wait_modes(0)
+    victims = children(pid, "sentry")
+    assert len(victims) == 1, victims
+    os.kill(victims[0], signal.SIGKILL)
+    expect(r"code=125")
+    expect(r"ready\$ ")
+    wait_modes(normal)
+elif case == "interrupt":
+    keys(uks + "sleep 60; echo code=$?\n")
+    time.sleep(1)
+    keys("\x03")
+    expect(r"code=130")
+elif case == "quit":
+    keys(uks + "sh -c 'trap \"echo caught; exit 9\" QUIT; echo up; while :; do sleep 0.1; done'; echo code=$?\n")
+    expect(r"up\r?\n")
+    keys("\x1c")
+    expect(r"caught")
+    expect(r"code=9")
+elif case == "stop":
+    keys(uks + "sh -c 'stty -echo; echo up; sleep 60; stty echo'\n")
+    expect(r"up\r?\n")
+    keys("\x1a")
+    expect(r"Stopped")
+    expect(r"ready\$ ")
+    wait_modes(normal)
+    keys("fg\n")
+    expect(r"uks")
+    wait_modes(normal & ~termios.ECHO)
+    keys("\x03")
+    expect(r"ready\$ ")
+    wait_modes(normal)
+elif case == "background":
+    keys(uks + "sh -c 'sleep 0.5; echo done-it' & wait; echo code=$?\n")
+    expect(r"done-it")
+    expect(r"code=0")
+keys("exit\n")
+PY
+}
+for case in restored restored_after_kill interrupt quit stop background; do
+  check "terminal_$case" terminal "$case"
+done
+
+nohup_is_kept() {
+  fresh
+  (trap '' HUP; "${clean_env[@]}" "$UKS" exec --quiet -- sh -c 'kill -HUP $$; echo survived')
+}
+check nohup_is_kept nohup_is_kept
+
+closed_input() {
+  fresh
+  inside -- sh -c 'cat; echo status $?' <&- 2>&1 | grep -q 'Bad file descriptor'
+}
+check closed_input closed_input
+
+quiet_notice() {
+  cd / && "${clean_env[@]}" "$UKS" exec -- true 2>"$base/err" && grep -q -e '--rw \.' "$base/err" && (($(wc -l <"$base/err") == 1)) \
+    && "${clean_env[@]}" "$UKS" exec --quiet -- true 2>"$base/err" && [[ ! -s $base/err ]]
+}
+check quiet_notice quiet_notice
+
+finish
