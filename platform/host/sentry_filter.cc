@@ -63,7 +63,8 @@ bpf::Program sentry_filter() {
   policy.on({SYS_munmap, SYS_mremap, SYS_brk}, allow());
   policy.on(SYS_madvise, when(arg32(2).in({MADV_DONTNEED, MADV_FREE, MADV_NORMAL, MADV_WILLNEED, MADV_DONTDUMP}), allow()));
   // Threads among themselves.
-  policy.on({SYS_futex, SYS_sched_yield, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_getpid,
+  // rseq and set_robust_list: a worker may still be starting when the filter comes over it.
+  policy.on({SYS_rseq, SYS_set_robust_list, SYS_futex, SYS_sched_yield, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_getpid,
              SYS_gettid, SYS_restart_syscall, SYS_sigaltstack},
             allow());
   // Kicks: SIGURG, which every bystander ignores.
