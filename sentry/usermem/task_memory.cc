@@ -144,10 +144,16 @@ class GuestSource final : public IoSource {
   }
 
   void advance(size_t n) override {
-    n = std::min(n, peeked_);
-    peeked_ -= n;
-    peek_at_ += n;
-    move(n);
+    n = std::min<size_t>(n, left_);
+    const size_t seen = std::min(n, peeked_);
+    peeked_ -= seen;
+    peek_at_ += seen;
+    while (n > 0) {  // what was not looked at is skipped (/dev/null)
+      skip_empty();
+      const size_t part = std::min<size_t>(n, ranges_[current_].iov_len - done_);
+      move(part);
+      n -= part;
+    }
   }
 
  private:
