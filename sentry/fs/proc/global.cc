@@ -230,6 +230,8 @@ void add_global_files(ProcFs& fs, PseudoDir& root) {
   root.add_fixed("filesystems", kFilesystems);
   root.add_fixed("modules", "");
   root.add_fixed("partitions", "major minor  #blocks  name\n\n");
+  // Paging is not counted for guests; vmstat(8) wants the names.
+  root.add_fixed("vmstat", "pgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\npgmajfault 0\n");
   root.add_fixed("swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n");
 }
 

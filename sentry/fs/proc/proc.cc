@@ -97,6 +97,10 @@ std::string ProcTarget::comm() const {
 }
 
 uint64_t ProcTarget::start_time_ns() const {
+  // The kernel's own process is as old as the first one it started.
+  if (ThreadGroup* first = kernel().init(); group->pid == 1 && first && first->pid != 1) {
+    return ProcTarget{Ref<ThreadGroup>(first), first->pid, false}.start_time_ns();
+  }
   const Task* t = task();
   return t ? t->start_time_ns : group->epitaph.start_time_ns;
 }

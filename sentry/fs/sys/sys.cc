@@ -1,6 +1,7 @@
 // The files of /sys.
 #include "sentry/fs/sys/sys.h"
 
+#include <fmt/format.h>
 #include <linux/magic.h>
 
 #include "sentry/fs/pseudo/pseudo.h"
@@ -11,6 +12,19 @@ namespace {
 
 // A list as /sys/devices/system/cpu/online has it: "0" or "0-3".
 std::string cpu_list(unsigned count) { return count > 1 ? "0-" + std::to_string(count - 1) + "\n" : "0\n"; }
+
+// A mask as in .../topology/core_cpus: words of 32 bits, the highest first.
+std::string cpu_mask(unsigned first, unsigned count, unsigned total) {
+  std::string out;
+  for (unsigned word = (total + 31) / 32; word-- > 0;) {
+    uint32_t bits = 0;
+    for (unsigned cpu = first; cpu < first + count; cpu++) {
+      if (cpu / 32 == word) bits |= 1u << (cpu % 32);
+    }
+    out += out.empty() ? fmt::format("{:x}", bits) : fmt::format(",{:08x}", bits);
+  }
+  return out + "\n";
+}
 
 std::string host_text(const ViewConfig& config, const char* path, const char* otherwise) {
   const auto it = config.host_texts.find(path);
@@ -31,6 +45,8 @@ void add_cpus(PseudoDir& system, unsigned count) {
     topology.add_fixed("core_id", std::to_string(i) + "\n");
     topology.add_fixed("thread_siblings_list", std::to_string(i) + "\n");
     topology.add_fixed("core_cpus_list", std::to_string(i) + "\n");
+    for (const char* name : {"thread_siblings", "core_cpus"}) topology.add_fixed(name, cpu_mask(i, 1, count));
+    for (const char* name : {"core_siblings", "package_cpus"}) topology.add_fixed(name, cpu_mask(0, count, count));
     topology.add_fixed("core_siblings_list", cpu_list(count));
     topology.add_fixed("package_cpus_list", cpu_list(count));
   }
@@ -38,6 +54,7 @@ void add_cpus(PseudoDir& system, unsigned count) {
   nodes.add_fixed("online", "0\n");
   nodes.add_fixed("possible", "0\n");
   nodes.dir("node0").add_fixed("cpulist", cpu_list(count));
+  nodes.dir("node0").add_fixed("cpumap", cpu_mask(0, count, count));
 }
 
 }  // namespace
