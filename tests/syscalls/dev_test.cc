@@ -11,7 +11,8 @@ namespace {
 
 TEST(Devices, HaveTheirNumbers) {
   const std::tuple<const char*, unsigned, unsigned> devices[] = {
-      {"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
+      {"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+      {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
   for (const auto& [name, major_number, minor_number] : devices) {
     struct stat st;
     ASSERT_OK(stat((std::string("/dev/") + name).c_str(), &st)) << name;
@@ -48,8 +49,10 @@ TEST(Devices, ZeroAndFull) {
 TEST(Devices, ZeroCanBeMapped) {
   test::Fd zero(open("/dev/zero", O_RDWR));
   auto* own = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, zero, 0));
-  auto* shared = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, zero, 0));
-  auto* other = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, zero, 0));
+  auto* shared =
+      static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, zero, 0));
+  auto* other =
+      static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, zero, 0));
   ASSERT_NE(own, MAP_FAILED);
   ASSERT_NE(shared, MAP_FAILED);
   ASSERT_NE(other, MAP_FAILED);

@@ -29,7 +29,9 @@ std::set<std::string> names_in(const std::string& path) {
   return names;
 }
 
-std::string fd_path(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+std::string fd_path(int fd) {
+  return "/proc/self/fd/" + std::to_string(fd);
+}
 
 TEST(Proc, SelfIsTheAskingProcess) {
   EXPECT_EQ(link_text("/proc/self"), std::to_string(getpid()));
@@ -60,14 +62,19 @@ TEST(Proc, StatHas52FieldsAndTheRightOnes) {
 
 TEST(Proc, StatusAgreesWithTheCalls) {
   const std::string text = test::read_file("/proc/self/status");
-  const auto has = [&](const std::string& line) { return ("\n" + text).find("\n" + line + "\n") != std::string::npos; };
+  const auto has = [&](const std::string& line) {
+    return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+  };
   uid_t r, e, s;
   ASSERT_OK(getresuid(&r, &e, &s));
   EXPECT_TRUE(has("Pid:\t" + std::to_string(getpid()))) << text;
   EXPECT_TRUE(has("PPid:\t" + std::to_string(getppid()))) << text;
   EXPECT_TRUE(has("Threads:\t1")) << text;
-  EXPECT_NE(text.find("\nUid:\t" + std::to_string(r) + "\t" + std::to_string(e) + "\t"), std::string::npos) << text;
-  for (const char* key : {"VmRSS:", "VmSize:", "SigBlk:", "CapEff:", "NoNewPrivs:", "Cpus_allowed_list:"}) {
+  EXPECT_NE(text.find("\nUid:\t" + std::to_string(r) + "\t" + std::to_string(e) + "\t"),
+            std::string::npos)
+      << text;
+  for (const char* key :
+       {"VmRSS:", "VmSize:", "SigBlk:", "CapEff:", "NoNewPrivs:", "Cpus_allowed_list:"}) {
     EXPECT_NE(text.find(std::string("\n") + key), std::string::npos) << key;
   }
 }
@@ -196,7 +203,8 @@ TEST(Proc, MapsNameWhatIsMapped) {
            reinterpret_cast<unsigned long>(at) + 8192);
   const size_t found = ("\n" + maps).find(line);
   ASSERT_NE(found, std::string::npos) << maps;
-  EXPECT_EQ(maps.substr(found + 73, maps.find('\n', found) - found - 73), dir / "mapped file") << maps;
+  EXPECT_EQ(maps.substr(found + 73, maps.find('\n', found) - found - 73), dir / "mapped file")
+      << maps;
   EXPECT_NE(maps.find("[stack]"), std::string::npos) << maps;
   EXPECT_NE(maps.find(link_text("/proc/self/exe")), std::string::npos) << maps;
   munmap(at, 8192);
@@ -216,7 +224,8 @@ TEST(Proc, ThreadsAreListed) {
   other.join();
   for (const std::string& name : names_in("/proc/self/task")) {
     if (name[0] == '.') continue;
-    EXPECT_EQ(test::read_file("/proc/self/task/" + name + "/comm"), test::read_file("/proc/self/comm"));
+    EXPECT_EQ(test::read_file("/proc/self/task/" + name + "/comm"),
+              test::read_file("/proc/self/comm"));
   }
 }
 
@@ -225,7 +234,8 @@ TEST(Proc, LimitsAndIo) {
   EXPECT_NE(limits.find("Max open files            "), std::string::npos) << limits;
   EXPECT_EQ(std::count(limits.begin(), limits.end(), '\n'), 17);
   const std::string io = test::read_file("/proc/self/io");
-  for (const char* key : {"rchar: ", "wchar: ", "syscr: ", "syscw: ", "read_bytes: ", "write_bytes: "}) {
+  for (const char* key :
+       {"rchar: ", "wchar: ", "syscr: ", "syscw: ", "read_bytes: ", "write_bytes: "}) {
     EXPECT_NE(io.find(key), std::string::npos) << io;
   }
 }
@@ -236,7 +246,8 @@ TEST(Proc, SystemFiles) {
   EXPECT_NE(stat.find("\nbtime "), std::string::npos);
   const std::string cpuinfo = test::read_file("/proc/cpuinfo");
   size_t processors = 0, lines = 0;
-  for (size_t at = 0; (at = cpuinfo.find("processor\t:", at)) != std::string::npos; ++at) ++processors;
+  for (size_t at = 0; (at = cpuinfo.find("processor\t:", at)) != std::string::npos; ++at)
+    ++processors;
   for (size_t at = 0; (at = stat.find("\ncpu", at)) != std::string::npos; ++at) ++lines;
   EXPECT_EQ(processors, lines);
   EXPECT_NE(test::read_file("/proc/meminfo").find("MemAvailable:"), std::string::npos);
@@ -244,7 +255,9 @@ TEST(Proc, SystemFiles) {
   EXPECT_EQ(sscanf(test::read_file("/proc/uptime").c_str(), "%lf %lf", &up, &idle), 2);
   EXPECT_NEAR(up, static_cast<double>(test::now_ns(CLOCK_BOOTTIME)) / 1e9, 1.0);
   int running = 0, total = 0, last = 0;
-  EXPECT_EQ(sscanf(test::read_file("/proc/loadavg").c_str(), "%*f %*f %*f %d/%d %d", &running, &total, &last), 3);
+  EXPECT_EQ(sscanf(test::read_file("/proc/loadavg").c_str(), "%*f %*f %*f %d/%d %d", &running,
+                   &total, &last),
+            3);
   EXPECT_GE(running, 1);
   EXPECT_NE(test::read_file("/proc/filesystems").find("nodev\tproc\n"), std::string::npos);
 }
@@ -254,7 +267,8 @@ TEST(Proc, Settings) {
   const std::string boot_id = test::read_file("/proc/sys/kernel/random/boot_id");
   EXPECT_EQ(boot_id.size(), 37u);
   EXPECT_EQ(boot_id, test::read_file("/proc/sys/kernel/random/boot_id"));
-  EXPECT_NE(test::read_file("/proc/sys/kernel/random/uuid"), test::read_file("/proc/sys/kernel/random/uuid"));
+  EXPECT_NE(test::read_file("/proc/sys/kernel/random/uuid"),
+            test::read_file("/proc/sys/kernel/random/uuid"));
   EXPECT_GE(atoi(test::read_file("/proc/sys/kernel/pid_max").c_str()), 32768);
   EXPECT_ERRNO(access("/proc/sys/kernel/no_such_setting", F_OK), ENOENT);
 }

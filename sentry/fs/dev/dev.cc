@@ -24,7 +24,8 @@ constexpr off_t kZeroMapSize = off_t{1} << 40;
 
 enum class Device { kNull, kZero, kFull, kRandom, kTty };
 
-// drivers/char/mem.c and random.c. Positions mean nothing here: lseek always answers 0 (null_lseek()).
+// drivers/char/mem.c and random.c. Positions mean nothing here: lseek always answers 0
+// (null_lseek()).
 class DeviceFile final : public File {
  public:
   DeviceFile(Path path, int flags, Device device) : File(std::move(path), flags), device_(device) {}
@@ -53,7 +54,8 @@ class DeviceFile final : public File {
     if (device_ == Device::kNull) return 0;
     size_t done = 0;
     while (sink.remaining() > 0) {
-      auto n = device_ == Device::kRandom ? random_piece(sink) : sink.write_zeros(std::min(kChunk, sink.remaining()));
+      auto n = device_ == Device::kRandom ? random_piece(sink)
+                                          : sink.write_zeros(std::min(kChunk, sink.remaining()));
       if (!n) return done ? Result<size_t>(done) : n;
       done += *n;
       if (*n == 0 || sink.remaining() == 0) break;
@@ -74,7 +76,8 @@ class DeviceFile final : public File {
     return sink.write(buffer, static_cast<size_t>(got));
   }
 
-  // The bytes are not even looked at (write_null()); random ones are not mixed into the host's pool.
+  // The bytes are not even looked at (write_null()); random ones are not mixed into the host's
+  // pool.
   Result<size_t> consume(IoSource& source) {
     if (device_ == Device::kFull) return Err(ENOSPC);
     const size_t n = source.remaining();
@@ -107,8 +110,9 @@ struct Node {
 };
 
 constexpr Node kNodes[] = {
-    {"null", Device::kNull, 1, 3},     {"zero", Device::kZero, 1, 5},       {"full", Device::kFull, 1, 7},
-    {"random", Device::kRandom, 1, 8}, {"urandom", Device::kRandom, 1, 9}, {"tty", Device::kTty, 5, 0},
+    {"null", Device::kNull, 1, 3},      {"zero", Device::kZero, 1, 5},
+    {"full", Device::kFull, 1, 7},      {"random", Device::kRandom, 1, 8},
+    {"urandom", Device::kRandom, 1, 9}, {"tty", Device::kTty, 5, 0},
 };
 
 constexpr const char* kLinks[][2] = {

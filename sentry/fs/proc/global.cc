@@ -39,14 +39,17 @@ uint64_t idle_ns(uint64_t up_ns, unsigned cpus, const CpuTimes& used) {
   return all > used.total_ns() ? all - used.total_ns() : 0;
 }
 
-unsigned cpus_of(const ProcFs& fs) { return std::max(1u, fs.kernel().cpu_count); }
+unsigned cpus_of(const ProcFs& fs) {
+  return std::max(1u, fs.kernel().cpu_count);
+}
 
 std::string stat_file(ProcFs& fs) {
   const CpuTimes used = sandbox_cpu(fs);
   const uint64_t up = clock_ns(CLOCK_BOOTTIME);
   const unsigned cpus = cpus_of(fs);
   const auto line = [](const std::string& name, uint64_t user, uint64_t system, uint64_t idle) {
-    return fmt::format("{} {} 0 {} {} 0 0 0 0 0 0\n", name, user / kNsPerTick, system / kNsPerTick, idle / kNsPerTick);
+    return fmt::format("{} {} 0 {} {} 0 0 0 0 0 0\n", name, user / kNsPerTick, system / kNsPerTick,
+                       idle / kNsPerTick);
   };
   const uint64_t idle = idle_ns(up, cpus, used);
   std::string out = line("cpu ", used.user_ns, used.system_ns, idle);
@@ -62,8 +65,8 @@ std::string stat_file(ProcFs& fs) {
     }
   }
   const uint64_t boot = (clock_ns(CLOCK_REALTIME) - up) / kNsPerSecond;
-  out += fmt::format("intr 0\nctxt 0\nbtime {}\nprocesses {}\nprocs_running {}\nprocs_blocked {}\n", boot,
-                     fs.kernel().total_forks, std::max<size_t>(1, running), blocked);
+  out += fmt::format("intr 0\nctxt 0\nbtime {}\nprocesses {}\nprocs_running {}\nprocs_blocked {}\n",
+                     boot, fs.kernel().total_forks, std::max<size_t>(1, running), blocked);
   out += "softirq 0 0 0 0 0 0 0 0 0 0 0\n";
   return out;
 }
@@ -71,12 +74,12 @@ std::string stat_file(ProcFs& fs) {
 std::string uptime_file(ProcFs& fs) {
   const uint64_t up = clock_ns(CLOCK_BOOTTIME);
   const uint64_t idle = idle_ns(up, cpus_of(fs), sandbox_cpu(fs));
-  return fmt::format("{}.{:02} {}.{:02}\n", up / kNsPerSecond, up % kNsPerSecond / kNsPerTick, idle / kNsPerSecond,
-                     idle % kNsPerSecond / kNsPerTick);
+  return fmt::format("{}.{:02} {}.{:02}\n", up / kNsPerSecond, up % kNsPerSecond / kNsPerTick,
+                     idle / kNsPerSecond, idle % kNsPerSecond / kNsPerTick);
 }
 
 std::string loadavg_file(ProcFs& fs) {
-  struct sysinfo host {};
+  struct sysinfo host{};
   ::sysinfo(&host);  // the same numbers as sysinfo(2) gives
   size_t running = 0, total = 0;
   pid_t last = 0;
@@ -97,17 +100,22 @@ std::string loadavg_file(ProcFs& fs) {
 }
 
 std::string meminfo_file(ProcFs& fs) {
-  struct sysinfo now {};
+  struct sysinfo now{};
   ::sysinfo(&now);
-  const auto kib = [&](unsigned long units) { return static_cast<uint64_t>(units) * now.mem_unit / 1024; };
+  const auto kib = [&](unsigned long units) {
+    return static_cast<uint64_t>(units) * now.mem_unit / 1024;
+  };
   std::string host = fs.host_text("/proc/meminfo");
   if (host.empty()) {
     host = fmt::format(
-        "MemTotal:       {:8} kB\nMemFree:        {:8} kB\nMemAvailable:   {:8} kB\nBuffers:        {:8} kB\n"
-        "Cached:         {:8} kB\nSwapCached:     {:8} kB\nActive:         {:8} kB\nInactive:       {:8} kB\n"
-        "SwapTotal:      {:8} kB\nSwapFree:       {:8} kB\nShmem:          {:8} kB\nSReclaimable:   {:8} kB\n",
-        kib(now.totalram), kib(now.freeram), kib(now.freeram), kib(now.bufferram), 0, 0, 0, 0, kib(now.totalswap),
-        kib(now.freeswap), kib(now.sharedram), 0);
+        "MemTotal:       {:8} kB\nMemFree:        {:8} kB\nMemAvailable:   {:8} kB\nBuffers:       "
+        " {:8} kB\n"
+        "Cached:         {:8} kB\nSwapCached:     {:8} kB\nActive:         {:8} kB\nInactive:      "
+        " {:8} kB\n"
+        "SwapTotal:      {:8} kB\nSwapFree:       {:8} kB\nShmem:          {:8} kB\nSReclaimable:  "
+        " {:8} kB\n",
+        kib(now.totalram), kib(now.freeram), kib(now.freeram), kib(now.bufferram), 0, 0, 0, 0,
+        kib(now.totalswap), kib(now.freeswap), kib(now.sharedram), 0);
   }
   return refresh_meminfo(host, {.free_kib = kib(now.freeram),
                                 .buffers_kib = kib(now.bufferram),
@@ -132,9 +140,11 @@ std::string version_file(ProcFs& fs) {
 
 // The types that a view is made of.
 constexpr const char* kFilesystems =
-    "nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\nnodev\tdevtmpfs\nnodev\tpipefs\nnodev\tsockfs\nnodev\toverlay\n";
+    "nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\nnodev\tdevtmpfs\nnodev\tpipefs\nnodev\tsockfs\nnodev"
+    "\toverlay\n";
 
-constexpr const char* kDevices = "Character devices:\n  1 mem\n  5 /dev/tty\n136 pts\n\nBlock devices:\n";
+constexpr const char* kDevices =
+    "Character devices:\n  1 mem\n  5 /dev/tty\n136 pts\n\nBlock devices:\n";
 
 }  // namespace
 
@@ -162,10 +172,11 @@ std::string refresh_meminfo(const std::string& host, const FreeMemory& now) {
   const uint64_t old_available = value_of("MemAvailable:");
   // What is available beyond the free memory is page cache: taken to be as much as at the start.
   const uint64_t total = value_of("MemTotal:");
-  const uint64_t available = std::min(now.free_kib + (old_available > old_free ? old_available - old_free : 0), total);
+  const uint64_t available =
+      std::min(now.free_kib + (old_available > old_free ? old_available - old_free : 0), total);
   const std::pair<std::string_view, uint64_t> changed[] = {
-      {"MemFree:", now.free_kib},     {"MemAvailable:", available}, {"Buffers:", now.buffers_kib},
-      {"Shmem:", now.shared_kib},     {"SwapFree:", now.swap_free_kib},
+      {"MemFree:", now.free_kib}, {"MemAvailable:", available},     {"Buffers:", now.buffers_kib},
+      {"Shmem:", now.shared_kib}, {"SwapFree:", now.swap_free_kib},
   };
   std::string out;
   for (size_t at = 0; at < host.size();) {

@@ -9,7 +9,8 @@
 namespace uks {
 namespace {
 
-// mnt_id of objects that have no place: the id of the kernel's own mount for them, which no list shows.
+// mnt_id of objects that have no place: the id of the kernel's own mount for them, which no list
+// shows.
 constexpr int kAnonymousMountId = 15;
 
 Result<Ref<File>> file_of(const ProcTarget& target, int fd) {
@@ -119,7 +120,8 @@ std::string fdinfo_text(const ProcTarget& target, int fd, const File& file) {
   }
   // "pos" comes first: programs read that line alone.
   return fmt::format("pos:\t{}\nflags:\t0{:o}\nmnt_id:\t{}\nino:\t{}\n{}", file.pos, flags,
-                     file.path().mount ? file.path().mount->id() : kAnonymousMountId, ino, file.fdinfo());
+                     file.path().mount ? file.path().mount->id() : kAnonymousMountId, ino,
+                     file.fdinfo());
 }
 
 class FdInfoText final : public TextInode {
@@ -147,13 +149,16 @@ uint32_t link_mode(const File& file) {
 class FdDir final : public PseudoInode {
  public:
   FdDir(ProcFs& fs, uint64_t ino, ProcTarget target, bool info)
-      : PseudoInode(fs, ino, S_IFDIR | (info ? 0555 : 0500)), target_(std::move(target)), info_(info) {}
+      : PseudoInode(fs, ino, S_IFDIR | (info ? 0555 : 0500)),
+        target_(std::move(target)),
+        info_(info) {}
 
   Result<Attr> getattr() override {
     Attr attr = attr_;
     // Since Linux 6.2 the size is the number of open descriptors.
     const Task* task = target_.task();
-    if (!info_ && task && task->fd_table) attr.size = static_cast<uint64_t>(task->fd_table->count());
+    if (!info_ && task && task->fd_table)
+      attr.size = static_cast<uint64_t>(task->fd_table->count());
     return attr;
   }
 
@@ -195,7 +200,8 @@ class FdDir final : public PseudoInode {
 struct Namespace {
   const char* name;
   const char* kind;
-  uint32_t number;  // of a system's initial namespaces (include/uapi/linux/nsfs.h); mnt and net have none fixed
+  uint32_t number;  // of a system's initial namespaces (include/uapi/linux/nsfs.h); mnt and net
+                    // have none fixed
 };
 
 constexpr Namespace kNamespaces[] = {
@@ -206,8 +212,8 @@ constexpr Namespace kNamespaces[] = {
     {"user", "user", 0xEFFFFFFD},     {"uts", "uts", 0xEFFFFFFE},
 };
 
-// There is one namespace of each kind: the links can be compared, which is what they are read for, but
-// not opened, since nothing could be done with them.
+// There is one namespace of each kind: the links can be compared, which is what they are read for,
+// but not opened, since nothing could be done with them.
 class NamespaceLink final : public PseudoInode {
  public:
   NamespaceLink(ProcFs& fs, uint64_t ino, ProcTarget target, const Namespace& ns)

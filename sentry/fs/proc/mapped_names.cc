@@ -47,14 +47,17 @@ class NameTable {
     by_inode_[id.ino] = id;
     if (known_.size() <= kMaxKnown) return;
     const HostId oldest = ages_.back();
-    if (const auto last = by_inode_.find(oldest.ino); last != by_inode_.end() && last->second == oldest) by_inode_.erase(last);
+    if (const auto last = by_inode_.find(oldest.ino);
+        last != by_inode_.end() && last->second == oldest)
+      by_inode_.erase(last);
     known_.erase(oldest);
     ages_.pop_back();
   }
 
   const std::string* find(const HostId& id, std::string_view host_name) const {
     if (const auto it = known_.find(id); it != known_.end()) return &it->second.name;
-    // btrfs and overlayfs show another device in maps than in stat. The number and the last name must do.
+    // btrfs and overlayfs show another device in maps than in stat. The number and the last name
+    // must do.
     const auto other = by_inode_.find(id.ino);
     if (other == by_inode_.end()) return nullptr;
     const std::string& name = known_.at(other->second).name;
@@ -78,10 +81,12 @@ NameTable& names() {
 
 std::string guest_name(std::string_view host_name, uint64_t dev, uint64_t ino) {
   // Made by the sentry itself: shared anonymous memory and /dev/zero look alike on Linux.
-  if (host_name.starts_with("/memfd:uks-shared") || host_name.starts_with("/memfd:uks-zero")) return "/dev/zero (deleted)";
+  if (host_name.starts_with("/memfd:uks-shared") || host_name.starts_with("/memfd:uks-zero"))
+    return "/dev/zero (deleted)";
   if (const std::string* name = names().find({dev, ino}, host_name)) {
     // A memfd is always nameless to the host; the name of a host's file may be gone there.
-    const bool gone = host_name.ends_with(kDeleted) && !host_name.starts_with("/memfd:") && !name->ends_with(kDeleted);
+    const bool gone = host_name.ends_with(kDeleted) && !host_name.starts_with("/memfd:") &&
+                      !name->ends_with(kDeleted);
     return gone ? *name + std::string(kDeleted) : *name;
   }
   // The vdso and its kin are nobody's file.
@@ -96,7 +101,8 @@ void note_mapped_file(Task& task, const File& file, int host_fd) {
   // Places as the sandbox's first process sees them. The table keeps names, not places: those would
   // keep deleted files alive.
   const Ref<Mount>& top = task.fs().mounts->root();
-  std::string name = file.path().mount ? path_string(file.path(), Path{top, top->root()}) : file.anonymous_name();
+  std::string name =
+      file.path().mount ? path_string(file.path(), Path{top, top->root()}) : file.anonymous_name();
   // Directories can be nested deeper than a path can say; such a mapping stays nameless.
   if (name.size() >= 4096) name.clear();
   names().note({st.st_dev, st.st_ino}, std::move(name));
@@ -113,10 +119,12 @@ std::string name_mappings(const std::string& maps) {
     unsigned major, minor;
     char perms[8];
     int name_at = 0;
-    if (sscanf(line.c_str(), "%lx-%lx %7s %lx %x:%x %lu %n", &from, &to, perms, &offset, &major, &minor, &ino,
-               &name_at) == 7 &&
+    if (sscanf(line.c_str(), "%lx-%lx %7s %lx %x:%x %lu %n", &from, &to, perms, &offset, &major,
+               &minor, &ino, &name_at) == 7 &&
         ino != 0) {
-      const std::string host = static_cast<size_t>(name_at) < line.size() ? line.substr(static_cast<size_t>(name_at)) : "";
+      const std::string host = static_cast<size_t>(name_at) < line.size()
+                                   ? line.substr(static_cast<size_t>(name_at))
+                                   : "";
       const std::string name = guest_name(host, makedev(major, minor), ino);
       line.resize(std::min(line.size(), static_cast<size_t>(name_at)));
       while (line.ends_with(' ')) line.pop_back();

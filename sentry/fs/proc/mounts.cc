@@ -12,8 +12,10 @@ namespace {
 
 std::string mount_options(const Mount& mount) {
   std::string out = mount.read_only() ? "ro" : "rw";
-  constexpr std::pair<unsigned long, const char*> kNames[] = {
-      {MS_NOSUID, ",nosuid"}, {MS_NODEV, ",nodev"}, {MS_NOEXEC, ",noexec"}, {MS_NOATIME, ",noatime"}};
+  constexpr std::pair<unsigned long, const char*> kNames[] = {{MS_NOSUID, ",nosuid"},
+                                                              {MS_NODEV, ",nodev"},
+                                                              {MS_NOEXEC, ",noexec"},
+                                                              {MS_NOATIME, ",noatime"}};
   for (const auto& [flag, name] : kNames) {
     if (mount.flags() & flag) out += name;
   }
@@ -31,7 +33,8 @@ std::string mount_place(const Ref<Mount>& mount, const Path& root) {
 // The directory of the file system that is the mount's root.
 std::string root_in_fs(const Mount& mount) {
   std::string out;
-  for (const Dentry* d = mount.root().get(); d->parent(); d = d->parent().get()) out = "/" + d->name() + out;
+  for (const Dentry* d = mount.root().get(); d->parent(); d = d->parent().get())
+    out = "/" + d->name() + out;
   return out.empty() ? "/" : out;
 }
 
@@ -47,7 +50,9 @@ Result<std::string> list_mounts(const ProcTarget& target, const Line& line) {
   return out;
 }
 
-std::string source_of(const Mount& mount) { return mangle(mount.source().empty() ? mount.fs().type() : mount.source()); }
+std::string source_of(const Mount& mount) {
+  return mangle(mount.source().empty() ? mount.fs().type() : mount.source());
+}
 
 }  // namespace
 
@@ -65,7 +70,8 @@ std::string mangle(std::string_view text) {
 
 Result<std::string> mounts_text(const ProcTarget& target, Task&) {
   return list_mounts(target, [](const Mount& m, const std::string& place) {
-    return fmt::format("{} {} {} {}{} 0 0\n", source_of(m), place, m.fs().type(), mount_options(m), m.fs().options());
+    return fmt::format("{} {} {} {}{} 0 0\n", source_of(m), place, m.fs().type(), mount_options(m),
+                       m.fs().options());
   });
 }
 
@@ -73,8 +79,9 @@ Result<std::string> mountinfo_text(const ProcTarget& target, Task&) {
   return list_mounts(target, [](const Mount& m, const std::string& place) {
     const uint64_t dev = m.fs().dev();
     // The root mount's parent is one that nobody sees.
-    return fmt::format("{} {} {}:{} {} {} {} - {} {} {}{}\n", m.id(), m.parent() ? m.parent()->id() : 1, gnu_dev_major(dev),
-                       gnu_dev_minor(dev), mangle(root_in_fs(m)), place, mount_options(m), m.fs().type(), source_of(m),
+    return fmt::format("{} {} {}:{} {} {} {} - {} {} {}{}\n", m.id(),
+                       m.parent() ? m.parent()->id() : 1, gnu_dev_major(dev), gnu_dev_minor(dev),
+                       mangle(root_in_fs(m)), place, mount_options(m), m.fs().type(), source_of(m),
                        m.read_only() ? "ro" : "rw", m.fs().options());
   });
 }

@@ -15,7 +15,8 @@ class ProcRoot final : public PseudoInode {
  public:
   explicit ProcRoot(ProcFs& fs)
       : PseudoInode(fs, kRootIno, S_IFDIR | 0555), fixed_(make_ref<PseudoDir>(fs, kRootIno)) {
-    add_link(fs, "self", [](Task& task) -> Result<std::string> { return std::to_string(task.tgid()); });
+    add_link(fs, "self",
+             [](Task& task) -> Result<std::string> { return std::to_string(task.tgid()); });
     add_link(fs, "thread-self", [](Task& task) -> Result<std::string> {
       return std::to_string(task.tgid()) + "/task/" + std::to_string(task.tid());
     });
@@ -27,7 +28,8 @@ class ProcRoot final : public PseudoInode {
 
   Result<Attr> getattr() override {
     Attr attr = attr_;
-    attr.nlink = static_cast<uint32_t>(TRY(fixed_->getattr()).nlink + proc().kernel().groups().size());
+    attr.nlink =
+        static_cast<uint32_t>(TRY(fixed_->getattr()).nlink + proc().kernel().groups().size());
     return attr;
   }
 
@@ -122,8 +124,8 @@ Result<void> may_inspect(Task& reader, const ProcTarget& target) {
   const Credentials& a = reader.creds();
   if (a.has_cap(CAP_SYS_PTRACE)) return {};
   const Credentials& b = task->creds();
-  const bool same = a.fsuid == b.ruid && a.fsuid == b.euid && a.fsuid == b.suid && a.fsgid == b.rgid &&
-                    a.fsgid == b.egid && a.fsgid == b.sgid;
+  const bool same = a.fsuid == b.ruid && a.fsuid == b.euid && a.fsuid == b.suid &&
+                    a.fsgid == b.rgid && a.fsgid == b.egid && a.fsgid == b.sgid;
   const bool not_more_capable = (b.cap_permitted & ~a.cap_permitted) == 0;
   return same && not_more_capable && target.group->dumpable ? Result<void>() : Err(EACCES);
 }

@@ -7,8 +7,8 @@ namespace uks {
 
 class Kernel;
 
-// A fresh tree. To be called before the sentry's filter goes on (asks the host for its version). Mount
-// it read-write: comm and oom_score_adj can be written. Its file system is `&inode->fs()`.
+// A fresh tree. To be called before the sentry's filter goes on (asks the host for its version).
+// Mount it read-write: comm and oom_score_adj can be written. Its file system is `&inode->fs()`.
 Ref<Inode> make_proc_root(Kernel& kernel, const ViewConfig& config);
 
 }  // namespace uks

@@ -25,7 +25,8 @@ class ProcFs final : public PseudoFs {
   const utsname& host_name() const { return host_name_; }
   // Woken when a mount namespace changes, for pollers of mounts and mountinfo.
   WaitQueue mounts_changed;
-  // The largest CPU time that /proc/stat has shown: it must not go back when a process is forgotten.
+  // The largest CPU time that /proc/stat has shown: it must not go back when a process is
+  // forgotten.
   CpuTimes shown_cpu;
 
  private:
@@ -44,8 +45,8 @@ struct ProcTarget {
   Kernel& kernel() const { return group->kernel; }
   // Still there, be it as a zombie. ESRCH for reads otherwise.
   bool exists() const;
-  // The thread, or one that speaks for the process: its leader or, when that is gone, another. Null for
-  // a zombie.
+  // The thread, or one that speaks for the process: its leader or, when that is gone, another. Null
+  // for a zombie.
   Task* task() const;
   std::string comm() const;
   uint64_t start_time_ns() const;  // CLOCK_BOOTTIME
@@ -54,8 +55,8 @@ struct ProcTarget {
   uint32_t gid() const;
 };
 
-// ptrace_may_access(PTRACE_MODE_READ): the same process, the same user or CAP_SYS_PTRACE, and nothing
-// that was set undumpable. EACCES.
+// ptrace_may_access(PTRACE_MODE_READ): the same process, the same user or CAP_SYS_PTRACE, and
+// nothing that was set undumpable. EACCES.
 Result<void> may_inspect(Task& reader, const ProcTarget& target);
 
 // /proc/PID or /proc/PID/task/TID.

@@ -57,15 +57,22 @@ char state_of(const ProcTarget& target) {
 
 const char* state_name(char state) {
   switch (state) {
-    case 'Z': return "Z (zombie)";
-    case 'T': return "T (stopped)";
-    case 'D': return "D (disk sleep)";
-    case 'S': return "S (sleeping)";
-    default: return "R (running)";
+    case 'Z':
+      return "Z (zombie)";
+    case 'T':
+      return "T (stopped)";
+    case 'D':
+      return "D (disk sleep)";
+    case 'S':
+      return "S (sleeping)";
+    default:
+      return "R (running)";
   }
 }
 
-pid_t parent_of(const ProcTarget& t) { return t.group->parent ? t.group->parent->pid : 0; }
+pid_t parent_of(const ProcTarget& t) {
+  return t.group->parent ? t.group->parent->pid : 0;
+}
 
 CpuTimes times_of(const ProcTarget& target) {
   Task* task = target.task();
@@ -104,7 +111,9 @@ SignalSets signals_of(const ProcTarget& target) {
   return sets;
 }
 
-std::string limit_text(uint64_t value) { return value == RLIM64_INFINITY ? "unlimited" : std::to_string(value); }
+std::string limit_text(uint64_t value) {
+  return value == RLIM64_INFINITY ? "unlimited" : std::to_string(value);
+}
 
 struct LimitName {
   int resource;
@@ -146,12 +155,15 @@ Result<std::string> stat_text(const ProcTarget& target, Task& reader) {
   AddressSpace* mm = task ? task->mm.get() : nullptr;
   // Addresses are for those who may look at the memory as well.
   const bool shows_addresses = mm && may_inspect(reader, target);
-  const auto address = [&](uint64_t AddressSpace::*which) { return shows_addresses ? mm->*which : 0; };
+  const auto address = [&](uint64_t AddressSpace::* which) {
+    return shows_addresses ? mm->*which : 0;
+  };
 
-  std::string out = fmt::format("{} ({}) {} {} {} {} {} {}", target.tid, target.comm(), state_of(target), parent_of(target),
-                                group.pgid, group.session ? group.session->id : 0,
-                                static_cast<int32_t>(encode_device(terminal)),
-                                terminal ? group.session->foreground_pgid : -1);
+  std::string out =
+      fmt::format("{} ({}) {} {} {} {} {} {}", target.tid, target.comm(), state_of(target),
+                  parent_of(target), group.pgid, group.session ? group.session->id : 0,
+                  static_cast<int32_t>(encode_device(terminal)),
+                  terminal ? group.session->foreground_pgid : -1);
   // 9 flags, 10-13 faults.
   out += fmt::format(" 4194304 {} 0 {} 0", field(host, 10), field(host, 12));
   // 14-17 times.
@@ -161,21 +173,23 @@ Result<std::string> stat_text(const ProcTarget& target, Task& reader) {
   out += fmt::format(" {} {} {} 0 {}", 20 + nice, nice, std::max<size_t>(1, group.threads.size()),
                      target.start_time_ns() / kNsPerTick);
   // 23-25 sizes.
-  out += fmt::format(" {} {} {}", field(host, 23), field(host, 24), group.limits[RLIMIT_RSS].rlim_cur);
+  out +=
+      fmt::format(" {} {} {}", field(host, 23), field(host, 24), group.limits[RLIMIT_RSS].rlim_cur);
   // 26-30 code, stack, registers (not shown while it runs).
-  out += fmt::format(" {} {} {} 0 0", address(&AddressSpace::code_start), address(&AddressSpace::code_end),
-                     address(&AddressSpace::stack_top));
+  out += fmt::format(" {} {} {} 0 0", address(&AddressSpace::code_start),
+                     address(&AddressSpace::code_end), address(&AddressSpace::stack_top));
   // 31-34 signals: the first 31 only.
   constexpr SignalMask kOld = 0x7fffffff;
-  out += fmt::format(" {} {} {} {}", signals.pending & kOld, signals.blocked & kOld, signals.ignored & kOld,
-                     signals.caught & kOld);
+  out += fmt::format(" {} {} {} {}", signals.pending & kOld, signals.blocked & kOld,
+                     signals.ignored & kOld, signals.caught & kOld);
   // 35-37 wchan, swaps; 38 exit signal; 39 processor; 40-41 scheduling; 42-44 delays, guest times.
-  out += fmt::format(" 0 0 0 {} {} 0 {} 0 0 0", target.is_thread ? -1 : group.exit_signal, field(host, 39),
-                     task ? task->sched_policy : 0);
+  out += fmt::format(" 0 0 0 {} {} 0 {} 0 0 0", target.is_thread ? -1 : group.exit_signal,
+                     field(host, 39), task ? task->sched_policy : 0);
   // 45-52 data, brk, arguments, environment, exit code.
-  out += fmt::format(" {} {} {} {} {} {} {} {}\n", address(&AddressSpace::code_end), address(&AddressSpace::brk_start),
-                     address(&AddressSpace::brk_start), address(&AddressSpace::arg_start),
-                     address(&AddressSpace::arg_end), address(&AddressSpace::env_start), address(&AddressSpace::env_end),
+  out += fmt::format(" {} {} {} {} {} {} {} {}\n", address(&AddressSpace::code_end),
+                     address(&AddressSpace::brk_start), address(&AddressSpace::brk_start),
+                     address(&AddressSpace::arg_start), address(&AddressSpace::arg_end),
+                     address(&AddressSpace::env_start), address(&AddressSpace::env_end),
                      group.zombie && may_inspect(reader, target) ? group.exit_status : 0);
   return out;
 }
@@ -193,11 +207,12 @@ Result<std::string> status_text(const ProcTarget& target, Task&) {
   const char state = state_of(target);
   // Escaped as the kernel's proc_task_name() does.
   std::string name;
-  for (const char c : target.comm()) name += c == '\n' ? "\\n" : c == '\\' ? "\\\\" : std::string(1, c);
+  for (const char c : target.comm())
+    name += c == '\n' ? "\\n" : c == '\\' ? "\\\\" : std::string(1, c);
   std::string out = fmt::format("Name:\t{}\n", name);
   if (task && task->fs_context) out += fmt::format("Umask:\t{:04o}\n", task->fs_context->umask);
-  out += fmt::format("State:\t{}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\n", state_name(state), group.pid,
-                     target.tid, parent_of(target));
+  out += fmt::format("State:\t{}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\n",
+                     state_name(state), group.pid, target.tid, parent_of(target));
   Credentials creds;
   if (task) {
     creds = task->creds();
@@ -205,8 +220,8 @@ Result<std::string> status_text(const ProcTarget& target, Task&) {
     creds.ruid = creds.euid = creds.suid = creds.fsuid = target.uid();
     creds.rgid = creds.egid = creds.sgid = creds.fsgid = target.gid();
   }
-  out += fmt::format("Uid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\n", creds.ruid, creds.euid, creds.suid, creds.fsuid,
-                     creds.rgid, creds.egid, creds.sgid, creds.fsgid);
+  out += fmt::format("Uid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\n", creds.ruid, creds.euid,
+                     creds.suid, creds.fsuid, creds.rgid, creds.egid, creds.sgid, creds.fsgid);
   int last_fd = -1;
   if (task && task->fd_table) {
     if (const auto fds = task->fd_table->list(); !fds.empty()) last_fd = fds.back();
@@ -214,49 +229,58 @@ Result<std::string> status_text(const ProcTarget& target, Task&) {
   out += fmt::format("FDSize:\t{}\nGroups:\t", task ? std::max(64, (last_fd / 64 + 1) * 64) : 0);
   for (const gid_t gid : creds.groups) out += fmt::format("{} ", gid);
   out += creds.groups.empty() ? " \n" : "\n";
-  out += fmt::format("NStgid:\t{}\nNSpid:\t{}\nNSpgid:\t{}\nNSsid:\t{}\nKthread:\t0\n", group.pid, target.tid, group.pgid,
-                     group.session ? group.session->id : 0);
+  out += fmt::format("NStgid:\t{}\nNSpid:\t{}\nNSpgid:\t{}\nNSsid:\t{}\nKthread:\t0\n", group.pid,
+                     target.tid, group.pgid, group.session ? group.session->id : 0);
   // Memory and context switches as the host counts them for the stub process.
   std::string switches;
   for (size_t at = 0; at < host.size();) {
     const size_t end = std::min(host.find('\n', at), host.size() - 1) + 1;
     const std::string_view line(host.data() + at, end - at);
-    if (line.starts_with("Vm") || line.starts_with("Rss") || line.starts_with("Hugetlb")) out += line;
-    if (line.starts_with("voluntary_ctxt") || line.starts_with("nonvoluntary_ctxt")) switches += line;
+    if (line.starts_with("Vm") || line.starts_with("Rss") || line.starts_with("Hugetlb"))
+      out += line;
+    if (line.starts_with("voluntary_ctxt") || line.starts_with("nonvoluntary_ctxt"))
+      switches += line;
     at = end;
   }
   if (task) out += "CoreDumping:\t0\nTHP_enabled:\t1\n";
   const SignalSets s = signals_of(target);
-  const auto queued = static_cast<unsigned>(__builtin_popcountll(s.pending) + __builtin_popcountll(s.group_pending));
-  out += fmt::format("Threads:\t{}\nSigQ:\t{}/{}\n", std::max<size_t>(1, group.threads.size()), queued,
-                     group.limits[RLIMIT_SIGPENDING].rlim_cur);
-  out += fmt::format("SigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n", s.pending,
-                     s.group_pending, s.blocked, s.ignored, s.caught);
-  out += fmt::format("CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n",
-                     creds.cap_inheritable, creds.cap_permitted, creds.cap_effective, creds.cap_bounding,
-                     creds.cap_ambient);
-  out += fmt::format("NoNewPrivs:\t{}\nSeccomp:\t0\nSeccomp_filters:\t0\n", creds.no_new_privs ? 1 : 0);
+  const auto queued = static_cast<unsigned>(__builtin_popcountll(s.pending) +
+                                            __builtin_popcountll(s.group_pending));
+  out += fmt::format("Threads:\t{}\nSigQ:\t{}/{}\n", std::max<size_t>(1, group.threads.size()),
+                     queued, group.limits[RLIMIT_SIGPENDING].rlim_cur);
+  out += fmt::format(
+      "SigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
+      s.pending, s.group_pending, s.blocked, s.ignored, s.caught);
+  out += fmt::format(
+      "CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n",
+      creds.cap_inheritable, creds.cap_permitted, creds.cap_effective, creds.cap_bounding,
+      creds.cap_ambient);
+  out += fmt::format("NoNewPrivs:\t{}\nSeccomp:\t0\nSeccomp_filters:\t0\n",
+                     creds.no_new_privs ? 1 : 0);
   const unsigned cpus = std::max(1u, target.kernel().cpu_count);
   const std::vector<uint64_t> affinity = task ? task->affinity : std::vector<uint64_t>();
   out += fmt::format("Cpus_allowed:\t{}\nCpus_allowed_list:\t{}\n", cpu_mask_text(affinity, cpus),
                      cpu_list_text(affinity, cpus));
   out += "Mems_allowed:\t1\nMems_allowed_list:\t0\n";
-  out += switches.empty() ? "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n" : switches;
+  out +=
+      switches.empty() ? "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n" : switches;
   return out;
 }
 
 // Bytes are not counted for guests: all fields are there, and 0.
 Result<std::string> io_text(const ProcTarget&, Task&) {
   return std::string(
-      "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n");
+      "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: "
+      "0\ncancelled_write_bytes: 0\n");
 }
 
 Result<std::string> limits_text(const ProcTarget& target, Task&) {
-  std::string out = fmt::format("{:<25} {:<20} {:<20} {:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
+  std::string out =
+      fmt::format("{:<25} {:<20} {:<20} {:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
   for (const LimitName& limit : kLimits) {
     const rlimit64& value = target.group->limits[static_cast<size_t>(limit.resource)];
-    out += fmt::format("{:<25} {:<20} {:<20} {:<10}\n", limit.name, limit_text(value.rlim_cur), limit_text(value.rlim_max),
-                       limit.unit);
+    out += fmt::format("{:<25} {:<20} {:<20} {:<10}\n", limit.name, limit_text(value.rlim_cur),
+                       limit_text(value.rlim_max), limit.unit);
   }
   return out;
 }

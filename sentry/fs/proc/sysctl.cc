@@ -1,4 +1,5 @@
-// /proc/sys: the settings that programs ask for. They say what holds in the sandbox and cannot be set.
+// /proc/sys: the settings that programs ask for. They say what holds in the sandbox and cannot be
+// set.
 #include <fmt/format.h>
 #include <sys/random.h>
 
@@ -23,10 +24,14 @@ std::string fresh_uuid() {
 
 void add_kernel(ProcFs& fs, PseudoDir& kernel) {
   ProcFs* proc = &fs;
-  kernel.add_text("hostname", 0444, [proc](Task&) -> Result<std::string> { return proc->kernel().hostname + "\n"; });
-  kernel.add_text("domainname", 0444, [proc](Task&) -> Result<std::string> { return proc->kernel().domainname + "\n"; });
-  kernel.add_text("threads-max", 0444,
-                  [proc](Task&) -> Result<std::string> { return std::to_string(proc->kernel().max_tasks) + "\n"; });
+  kernel.add_text("hostname", 0444,
+                  [proc](Task&) -> Result<std::string> { return proc->kernel().hostname + "\n"; });
+  kernel.add_text("domainname", 0444, [proc](Task&) -> Result<std::string> {
+    return proc->kernel().domainname + "\n";
+  });
+  kernel.add_text("threads-max", 0444, [proc](Task&) -> Result<std::string> {
+    return std::to_string(proc->kernel().max_tasks) + "\n";
+  });
   kernel.add_fixed("ostype", "Linux\n");
   kernel.add_fixed("osrelease", std::string(fs.host_name().release) + "\n");
   kernel.add_fixed("version", std::string(fs.host_name().version) + "\n");
@@ -48,8 +53,9 @@ void add_kernel(ProcFs& fs, PseudoDir& kernel) {
   kernel.add_fixed("sched_child_runs_first", "0\n");
   kernel.dir("seccomp").add_fixed("actions_avail", "\n");
   PseudoDir& random = kernel.dir("random");
-  random.add_text("boot_id", 0444,
-                  [proc](Task&) -> Result<std::string> { return proc->kernel().machine_boot_id + "\n"; });
+  random.add_text("boot_id", 0444, [proc](Task&) -> Result<std::string> {
+    return proc->kernel().machine_boot_id + "\n";
+  });
   random.add_text("uuid", 0444, [](Task&) -> Result<std::string> { return fresh_uuid() + "\n"; });
   random.add_fixed("entropy_avail", "256\n");
   random.add_fixed("poolsize", "256\n");

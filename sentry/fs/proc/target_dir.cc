@@ -16,7 +16,9 @@ std::string_view trimmed(std::string_view text) {
   return end == std::string_view::npos ? std::string_view() : text.substr(0, end + 1);
 }
 
-Result<std::string> comm_text(const ProcTarget& t, Task&) { return t.comm() + "\n"; }
+Result<std::string> comm_text(const ProcTarget& t, Task&) {
+  return t.comm() + "\n";
+}
 
 // Only one's own threads can be renamed (comm_write()).
 Result<void> write_comm(const ProcTarget& t, Task& writer, std::string_view data) {
@@ -29,7 +31,9 @@ Result<void> write_comm(const ProcTarget& t, Task& writer, std::string_view data
   return {};
 }
 
-Result<std::string> oom_score_adj_text(const ProcTarget& t, Task&) { return std::to_string(t.group->oom_score_adj) + "\n"; }
+Result<std::string> oom_score_adj_text(const ProcTarget& t, Task&) {
+  return std::to_string(t.group->oom_score_adj) + "\n";
+}
 
 // __set_oom_adj() of fs/proc/base.c. The host's own order of killing does not follow it.
 Result<void> write_oom_score_adj(const ProcTarget& t, Task& writer, std::string_view data) {
@@ -39,7 +43,8 @@ Result<void> write_oom_score_adj(const ProcTarget& t, Task& writer, std::string_
   const int n = parse_number(text);
   if (n < 0 || n > 1000) return Err(EINVAL);
   const int value = negative ? -n : n;
-  if (value < t.group->oom_score_adj_min && !writer.creds().has_cap(CAP_SYS_RESOURCE)) return Err(EACCES);
+  if (value < t.group->oom_score_adj_min && !writer.creds().has_cap(CAP_SYS_RESOURCE))
+    return Err(EACCES);
   t.group->oom_score_adj = value;
   if (writer.creds().has_cap(CAP_SYS_RESOURCE)) t.group->oom_score_adj_min = value;
   return {};
@@ -51,17 +56,32 @@ Result<std::string> oom_score_text(const ProcTarget& t, Task&) {
   return std::to_string(std::max(0, (1000 + t.group->oom_score_adj) * 2 / 3)) + "\n";
 }
 
-Result<std::string> id_map_text(const ProcTarget&, Task&) { return std::string("         0          0 4294967295\n"); }
-Result<std::string> setgroups_text(const ProcTarget&, Task&) { return std::string("allow\n"); }
-Result<std::string> cgroup_text(const ProcTarget&, Task&) { return std::string("0::/\n"); }
-Result<std::string> cpuset_text(const ProcTarget&, Task&) { return std::string("/\n"); }
-Result<std::string> wchan_text(const ProcTarget&, Task&) { return std::string("0"); }
-Result<std::string> personality_text(const ProcTarget&, Task&) { return std::string("00000000\n"); }
-Result<std::string> no_id_text(const ProcTarget&, Task&) { return std::string("4294967295"); }  // not set
+Result<std::string> id_map_text(const ProcTarget&, Task&) {
+  return std::string("         0          0 4294967295\n");
+}
+Result<std::string> setgroups_text(const ProcTarget&, Task&) {
+  return std::string("allow\n");
+}
+Result<std::string> cgroup_text(const ProcTarget&, Task&) {
+  return std::string("0::/\n");
+}
+Result<std::string> cpuset_text(const ProcTarget&, Task&) {
+  return std::string("/\n");
+}
+Result<std::string> wchan_text(const ProcTarget&, Task&) {
+  return std::string("0");
+}
+Result<std::string> personality_text(const ProcTarget&, Task&) {
+  return std::string("00000000\n");
+}
+Result<std::string> no_id_text(const ProcTarget&, Task&) {
+  return std::string("4294967295");
+}  // not set
 
 Result<std::string> schedstat_text(const ProcTarget& t, Task&) {
   Task* task = t.task();
-  const auto ns = t.is_thread && task ? t.kernel().task_cpu_ns(*task) : t.kernel().cpu_times(*t.group).total_ns();
+  const auto ns = t.is_thread && task ? t.kernel().task_cpu_ns(*task)
+                                      : t.kernel().cpu_times(*t.group).total_ns();
   return std::to_string(ns.value_or(0)) + " 0 0\n";
 }
 
@@ -158,7 +178,8 @@ class ThreadsDir final : public PseudoInode {
     Task* task = tid > 0 ? target_.kernel().find_task(tid) : nullptr;
     if (!task || &task->group() != target_.group.get()) return Ref<Inode>();
     ProcTarget thread{target_.group, tid, true};
-    return Ref<Inode>(make_target_dir(static_cast<ProcFs&>(fs()), std::move(thread), pseudo_ino(ino(), name)));
+    return Ref<Inode>(
+        make_target_dir(static_cast<ProcFs&>(fs()), std::move(thread), pseudo_ino(ino(), name)));
   }
   Result<std::vector<DirEntry>> read_dir(Task&) override {
     if (!target_.exists()) return Err(ENOENT);
@@ -182,9 +203,11 @@ Ref<PseudoInode> make_net_dir(ProcFs& fs, const ProcTarget&, uint64_t ino) {
   // Without a network of its own a sandbox has the loopback device alone, unused.
   dir->add_fixed("dev",
                  "Inter-|   Receive                                                |  Transmit\n"
-                 " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo "
+                 " face |bytes    packets errs drop fifo frame compressed multicast|bytes    "
+                 "packets errs drop fifo "
                  "colls carrier compressed\n"
-                 "    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     "
+                 "    lo:       0       0    0    0    0     0          0         0        0       "
+                 "0    0    0    0     "
                  "0       0          0\n");
   return dir;
 }
@@ -197,15 +220,27 @@ struct SubdirSpec {
 };
 
 constexpr SubdirSpec kOthers[] = {
-    {"cwd", S_IFLNK, [](ProcFs& fs, ProcTarget t, uint64_t ino) { return make_place_link(fs, std::move(t), ino, PlaceLink::kCwd); }},
-    {"exe", S_IFLNK, [](ProcFs& fs, ProcTarget t, uint64_t ino) { return make_place_link(fs, std::move(t), ino, PlaceLink::kExe); }},
-    {"root", S_IFLNK, [](ProcFs& fs, ProcTarget t, uint64_t ino) { return make_place_link(fs, std::move(t), ino, PlaceLink::kRoot); }},
+    {"cwd", S_IFLNK,
+     [](ProcFs& fs, ProcTarget t, uint64_t ino) {
+       return make_place_link(fs, std::move(t), ino, PlaceLink::kCwd);
+     }},
+    {"exe", S_IFLNK,
+     [](ProcFs& fs, ProcTarget t, uint64_t ino) {
+       return make_place_link(fs, std::move(t), ino, PlaceLink::kExe);
+     }},
+    {"root", S_IFLNK,
+     [](ProcFs& fs, ProcTarget t, uint64_t ino) {
+       return make_place_link(fs, std::move(t), ino, PlaceLink::kRoot);
+     }},
     {"fd", S_IFDIR, make_fd_dir},
     {"fdinfo", S_IFDIR, make_fdinfo_dir},
-    {"net", S_IFDIR, [](ProcFs& fs, ProcTarget t, uint64_t ino) { return make_net_dir(fs, t, ino); }},
+    {"net", S_IFDIR,
+     [](ProcFs& fs, ProcTarget t, uint64_t ino) { return make_net_dir(fs, t, ino); }},
     {"ns", S_IFDIR, make_namespace_dir},
     {"task", S_IFDIR,
-     [](ProcFs& fs, ProcTarget t, uint64_t ino) -> Ref<PseudoInode> { return make_ref<ThreadsDir>(fs, ino, std::move(t)); },
+     [](ProcFs& fs, ProcTarget t, uint64_t ino) -> Ref<PseudoInode> {
+       return make_ref<ThreadsDir>(fs, ino, std::move(t));
+     },
      kProcess},
 };
 

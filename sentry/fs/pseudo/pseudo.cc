@@ -6,13 +6,13 @@
 namespace uks {
 namespace {
 
-// Bytes that all open files together keep; under the kernel lock. Beyond it texts are made anew for each
-// read: a guest may have a million descriptors and texts of many megabytes.
+// Bytes that all open files together keep; under the kernel lock. Beyond it texts are made anew for
+// each read: a guest may have a million descriptors and texts of many megabytes.
 constexpr size_t kMaxKept = 64 << 20;
 size_t kept_bytes = 0;
 
-// An open generated file: keeps the text of the last read from its start, so that a reader in pieces
-// sees one state.
+// An open generated file: keeps the text of the last read from its start, so that a reader in
+// pieces sees one state.
 class TextFile final : public SeekableFile {
  public:
   TextFile(Path path, int flags, Ref<TextInode> inode)
@@ -47,7 +47,8 @@ class TextFile final : public SeekableFile {
   }
 
   uint32_t poll_events() override {
-    return inode_->wait_queue() ? EPOLLIN | EPOLLRDNORM : EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM;
+    return inode_->wait_queue() ? EPOLLIN | EPOLLRDNORM
+                                : EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM;
   }
   WaitQueue* wait_queue() override { return inode_->wait_queue(); }
 
@@ -67,7 +68,7 @@ class TextFile final : public SeekableFile {
 }  // namespace
 
 Result<struct statfs> PseudoFs::statfs() {
-  struct statfs s {};
+  struct statfs s{};
   s.f_type = magic_;
   s.f_bsize = s.f_frsize = 4096;
   s.f_namelen = 255;
@@ -100,7 +101,8 @@ Result<Ref<Inode>> PseudoDir::lookup(Task&, std::string_view name) {
 Result<std::vector<DirEntry>> PseudoDir::read_dir(Task&) {
   std::vector<DirEntry> out;
   out.reserve(children_.size());
-  for (const auto& [name, inode] : children_) out.push_back({name, inode->ino(), dirent_type(inode->type())});
+  for (const auto& [name, inode] : children_)
+    out.push_back({name, inode->ino(), dirent_type(inode->type())});
   return out;
 }
 
@@ -122,7 +124,8 @@ PseudoDir& PseudoDir::dir(std::string_view path) {
 }
 
 void PseudoDir::add_text(std::string_view name, uint32_t mode, Text text, Store store) {
-  add(name, make_ref<CallbackText>(pseudo_fs(), child_ino(name), mode, std::move(text), std::move(store)));
+  add(name, make_ref<CallbackText>(pseudo_fs(), child_ino(name), mode, std::move(text),
+                                   std::move(store)));
 }
 
 void PseudoDir::add_fixed(std::string_view name, std::string text, uint32_t mode) {
@@ -130,13 +133,18 @@ void PseudoDir::add_fixed(std::string_view name, std::string text, uint32_t mode
 }
 
 void PseudoDir::add_link(std::string_view name, std::string target) {
-  add(name, make_ref<PseudoLink>(pseudo_fs(), child_ino(name),
-                                 [target = std::move(target)](Task&) -> Result<std::string> { return target; }));
+  add(name, make_ref<PseudoLink>(
+                pseudo_fs(), child_ino(name),
+                [target = std::move(target)](Task&) -> Result<std::string> { return target; }));
 }
 
-Result<void> TextInode::store(Task&, std::string_view) { return Err(EINVAL); }
+Result<void> TextInode::store(Task&, std::string_view) {
+  return Err(EINVAL);
+}
 
-Result<void> TextInode::check_open(Task&, int) { return {}; }
+Result<void> TextInode::check_open(Task&, int) {
+  return {};
+}
 
 // O_TRUNC of a file that can be written is harmless; there is nothing else to change.
 Result<void> TextInode::setattr(const SetAttr& c) {
@@ -145,8 +153,8 @@ Result<void> TextInode::setattr(const SetAttr& c) {
 }
 
 Result<Ref<File>> TextInode::open(Task& task, const Path& path, int flags) {
-  // Mode bits do not stop CAP_DAC_OVERRIDE, but what cannot be written cannot be opened for it either
-  // (sysctl_perm()).
+  // Mode bits do not stop CAP_DAC_OVERRIDE, but what cannot be written cannot be opened for it
+  // either (sysctl_perm()).
   if ((flags & O_ACCMODE) != O_RDONLY && !is_writable()) return Err(EACCES);
   TRY(check_open(task, flags));
   return make_ref<TextFile>(path, flags, Ref<TextInode>(this));

@@ -13,7 +13,8 @@ namespace uks {
 class PseudoFs : public FileSystem {
  public:
   // `type` as in /proc/mounts; `magic` as statfs(2) reports it.
-  PseudoFs(const char* type, uint32_t magic) : type_(type), magic_(magic), created_(now_timespec()) {}
+  PseudoFs(const char* type, uint32_t magic)
+      : type_(type), magic_(magic), created_(now_timespec()) {}
   const char* type() const override { return type_; }
   Result<struct statfs> statfs() override;
   // The time that files show which have no better one.
@@ -25,8 +26,8 @@ class PseudoFs : public FileSystem {
   timespec created_;
 };
 
-// The inode number of `name` in the directory with number `parent`: the same at every lookup, though
-// the inode objects come and go.
+// The inode number of `name` in the directory with number `parent`: the same at every lookup,
+// though the inode objects come and go.
 uint64_t pseudo_ino(uint64_t parent, std::string_view name);
 
 // Fixed attributes; the owner is root unless set.
@@ -49,7 +50,8 @@ class PseudoInode : public Inode {
 // A directory whose entries are put there at start.
 class PseudoDir : public PseudoInode {
  public:
-  PseudoDir(PseudoFs& fs, uint64_t ino, uint32_t mode = 0555) : PseudoInode(fs, ino, S_IFDIR | mode) {}
+  PseudoDir(PseudoFs& fs, uint64_t ino, uint32_t mode = 0555)
+      : PseudoInode(fs, ino, S_IFDIR | mode) {}
   Result<Ref<Inode>> lookup(Task& task, std::string_view name) override;
   Result<std::vector<DirEntry>> read_dir(Task& task) override;
   // Replaces nothing: the first entry of a name stays.
@@ -90,7 +92,8 @@ class TextInode : public PseudoInode {
 
 class CallbackText final : public TextInode {
  public:
-  CallbackText(PseudoFs& fs, uint64_t ino, uint32_t mode, PseudoDir::Text text, PseudoDir::Store store)
+  CallbackText(PseudoFs& fs, uint64_t ino, uint32_t mode, PseudoDir::Text text,
+               PseudoDir::Store store)
       : TextInode(fs, ino, mode), text_(std::move(text)), store_(std::move(store)) {}
   Result<std::string> generate(Task& task) override { return text_(task); }
   Result<void> store(Task& task, std::string_view data) override { return store_(task, data); }

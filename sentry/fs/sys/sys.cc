@@ -11,7 +11,9 @@ namespace uks {
 namespace {
 
 // A list as /sys/devices/system/cpu/online has it: "0" or "0-3".
-std::string cpu_list(unsigned count) { return count > 1 ? "0-" + std::to_string(count - 1) + "\n" : "0\n"; }
+std::string cpu_list(unsigned count) {
+  return count > 1 ? "0-" + std::to_string(count - 1) + "\n" : "0\n";
+}
 
 // A mask as in .../topology/core_cpus: words of 32 bits, the highest first.
 std::string cpu_mask(unsigned first, unsigned count, unsigned total) {
@@ -45,8 +47,10 @@ void add_cpus(PseudoDir& system, unsigned count) {
     topology.add_fixed("core_id", std::to_string(i) + "\n");
     topology.add_fixed("thread_siblings_list", std::to_string(i) + "\n");
     topology.add_fixed("core_cpus_list", std::to_string(i) + "\n");
-    for (const char* name : {"thread_siblings", "core_cpus"}) topology.add_fixed(name, cpu_mask(i, 1, count));
-    for (const char* name : {"core_siblings", "package_cpus"}) topology.add_fixed(name, cpu_mask(0, count, count));
+    for (const char* name : {"thread_siblings", "core_cpus"})
+      topology.add_fixed(name, cpu_mask(i, 1, count));
+    for (const char* name : {"core_siblings", "package_cpus"})
+      topology.add_fixed(name, cpu_mask(0, count, count));
     topology.add_fixed("core_siblings_list", cpu_list(count));
     topology.add_fixed("package_cpus_list", cpu_list(count));
   }
@@ -62,13 +66,15 @@ void add_cpus(PseudoDir& system, unsigned count) {
 Ref<Inode> make_sys_root(Kernel& kernel, const ViewConfig& config) {
   auto fs = make_ref<PseudoFs>("sysfs", SYSFS_MAGIC);
   auto root = make_ref<PseudoDir>(*fs, 1);
-  for (const char* name : {"block", "bus", "class/net", "class/block", "class/tty", "dev/block", "dev/char", "devices/virtual",
-                           "firmware", "fs/cgroup", "module", "power"}) {
+  for (const char* name :
+       {"block", "bus", "class/net", "class/block", "class/tty", "dev/block", "dev/char",
+        "devices/virtual", "firmware", "fs/cgroup", "module", "power"}) {
     root->dir(name);
   }
   add_cpus(root->dir("devices/system"), std::max(1u, kernel.cpu_count));
   PseudoDir& huge = root->dir("kernel/mm/transparent_hugepage");
-  huge.add_fixed("enabled", host_text(config, "/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"));
+  huge.add_fixed("enabled", host_text(config, "/sys/kernel/mm/transparent_hugepage/enabled",
+                                      "always [madvise] never\n"));
   huge.add_fixed("hpage_pmd_size", "2097152\n");
   root->dir("kernel/mm/hugepages");
   return root;

@@ -10,27 +10,37 @@ namespace {
 
 TEST(ProcTexts, CpuinfoIsCutAndRenumbered) {
   const std::string host =
-      "processor\t: 4\nflags\t\t: fpu\n\nprocessor\t: 5\nflags\t\t: fpu\n\nprocessor\t: 6\nflags\t\t: fpu\n\n";
-  EXPECT_EQ(limit_cpuinfo(host, 2), "processor\t: 0\nflags\t\t: fpu\n\nprocessor\t: 1\nflags\t\t: fpu\n\n");
+      "processor\t: 4\nflags\t\t: fpu\n\nprocessor\t: 5\nflags\t\t: fpu\n\nprocessor\t: "
+      "6\nflags\t\t: fpu\n\n";
+  EXPECT_EQ(limit_cpuinfo(host, 2),
+            "processor\t: 0\nflags\t\t: fpu\n\nprocessor\t: 1\nflags\t\t: fpu\n\n");
   EXPECT_EQ(limit_cpuinfo("", 2), "");
 }
 
 TEST(ProcTexts, MeminfoKeepsTotalsAndRefreshesWhatIsFree) {
   const std::string host =
-      "MemTotal:         100000 kB\nMemFree:           50000 kB\nMemAvailable:      80000 kB\nSwapFree:              0 kB\n";
-  const std::string now = refresh_meminfo(host, {.free_kib = 10000, .buffers_kib = 1, .shared_kib = 2, .swap_free_kib = 7});
+      "MemTotal:         100000 kB\nMemFree:           50000 kB\nMemAvailable:      80000 "
+      "kB\nSwapFree:              0 kB\n";
+  const std::string now = refresh_meminfo(
+      host, {.free_kib = 10000, .buffers_kib = 1, .shared_kib = 2, .swap_free_kib = 7});
   EXPECT_EQ(now,
-            "MemTotal:         100000 kB\nMemFree:           10000 kB\nMemAvailable:      40000 kB\nSwapFree:              7 kB\n");
+            "MemTotal:         100000 kB\nMemFree:           10000 kB\nMemAvailable:      40000 "
+            "kB\nSwapFree:              7 kB\n");
   // Never more available than there is.
-  EXPECT_NE(refresh_meminfo(host, {.free_kib = 90000}).find("MemAvailable:     100000 kB"), std::string::npos);
+  EXPECT_NE(refresh_meminfo(host, {.free_kib = 90000}).find("MemAvailable:     100000 kB"),
+            std::string::npos);
 }
 
-TEST(ProcTexts, MountPathsAreMangled) { EXPECT_EQ(mangle("/a b\\c\n#"), "/a\\040b\\134c\\012\\043"); }
+TEST(ProcTexts, MountPathsAreMangled) {
+  EXPECT_EQ(mangle("/a b\\c\n#"), "/a\\040b\\134c\\012\\043");
+}
 
 TEST(ProcTexts, SmapsAreSummed) {
   const std::string smaps =
-      "00001000-00002000 r--p 00000000 00:00 0 \nSize:                  4 kB\nRss:                   4 kB\nVmFlags: rd\n"
-      "00005000-00006000 r--p 00000000 00:00 0 \nSize:                  4 kB\nRss:                   3 kB\n";
+      "00001000-00002000 r--p 00000000 00:00 0 \nSize:                  4 kB\nRss:                 "
+      "  4 kB\nVmFlags: rd\n"
+      "00005000-00006000 r--p 00000000 00:00 0 \nSize:                  4 kB\nRss:                 "
+      "  3 kB\n";
   const std::string sum = roll_up(smaps);
   EXPECT_TRUE(sum.starts_with("00001000-00006000 ---p ")) << sum;
   EXPECT_TRUE(sum.ends_with("[rollup]\nRss:                   7 kB\n")) << sum;
@@ -48,7 +58,8 @@ TEST(ProcTexts, CpuMasks) {
 TEST(ProcTexts, NumbersAreStrict) {
   EXPECT_EQ(parse_number("17"), 17);
   EXPECT_EQ(parse_number("0"), 0);
-  for (const char* bad : {"", "01", "+1", "-1", "1x", "99999999999"}) EXPECT_EQ(parse_number(bad), -1) << bad;
+  for (const char* bad : {"", "01", "+1", "-1", "1x", "99999999999"})
+    EXPECT_EQ(parse_number(bad), -1) << bad;
 }
 
 TEST(ProcTree, ShowsFixedFilesAndNoStrangers) {
@@ -65,7 +76,8 @@ TEST(ProcTree, ShowsFixedFilesAndNoStrangers) {
   ASSERT_TRUE(sys && *sys);
   EXPECT_TRUE((*sys)->is_dir());
   // Of processes only the kernel's own first one: the fixture's is not registered.
-  for (const DirEntry& entry : root->read_dir(task).value()) EXPECT_LE(parse_number(entry.name), 1) << entry.name;
+  for (const DirEntry& entry : root->read_dir(task).value())
+    EXPECT_LE(parse_number(entry.name), 1) << entry.name;
 }
 
 TEST(ProcTree, StatHas52Fields) {
