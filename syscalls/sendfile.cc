@@ -95,8 +95,8 @@ Result<int64_t> sys_copy_file_range(Task& task, int in_fd, UserInOut off_in, int
   if (!a || !b || !a->is_regular() || !b->is_regular()) return Err(EINVAL);
   if (!in_file->readable() || !out_file->writable() || (out_file->flags() & O_APPEND)) return Err(EBADF);
   Cursor in{*in_file, {}}, out{*out_file, {}};
-  in.pos = off_in ? TRY(task.copy_in<int64_t>(off_in)) : in_file->pos;
-  out.pos = off_out ? TRY(task.copy_in<int64_t>(off_out)) : out_file->pos;
+  in.pos = off_in ? TRY(task.copy_in<int64_t>(off_in)) : TRY(in_file->seek(task, 0, SEEK_CUR));
+  out.pos = off_out ? TRY(task.copy_in<int64_t>(off_out)) : TRY(out_file->seek(task, 0, SEEK_CUR));
   if (*in.pos < 0 || *out.pos < 0) return Err(EINVAL);
   length = std::min(length, kMaxRwCount);
   int64_t in_end, out_end;
@@ -109,12 +109,12 @@ Result<int64_t> sys_copy_file_range(Task& task, int in_fd, UserInOut off_in, int
   if (off_in) {
     TRY(task.copy_out(off_in, *in.pos));
   } else {
-    in_file->pos = *in.pos;
+    TRY(in_file->seek(task, *in.pos, SEEK_SET));  // passed-through files keep theirs on the host
   }
   if (off_out) {
     TRY(task.copy_out(off_out, *out.pos));
   } else {
-    out_file->pos = *out.pos;
+    TRY(out_file->seek(task, *out.pos, SEEK_SET));
   }
   return static_cast<int64_t>(done);
 }

@@ -1,5 +1,6 @@
 // The uks binary: the command line, or one of the hidden roles that it starts itself as.
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,7 +37,12 @@ bool wait_for_start() {
   return n == 1;
 }
 
+// glibc's other arenas open files of /proc and /sys (to count processors, before they shrink), which the
+// roles' filters forbid. One arena is enough: the sentry's work is under one lock anyway.
+void use_one_arena() { ::mallopt(M_ARENA_MAX, 1); }
+
 int gofer_role() {
+  use_one_arena();
   if (!wait_for_start()) return cli::kExitFailure;
   int connections[keeper::kGoferConnections];
   for (int i = 0; i < keeper::kGoferConnections; ++i) connections[i] = keeper::kFirstGoferFd + i;
@@ -44,6 +50,7 @@ int gofer_role() {
 }
 
 int sentry_role() {
+  use_one_arena();
   if (!drop_to_sentry_identity()) {
     cli::print_notice("internal: cannot give up privileges");
     return cli::kExitFailure;

@@ -176,7 +176,9 @@ void Platform::child_reported(GuestThread& parent) {
     dead_unheard_.erase(it);
     child_vanished(child);
   } else {
+    // From here on the child's fate no longer hangs on its parent, which may exec or exit first.
     unheard_[pid] = child;
+    parent.unlink_child();
   }
 }
 

@@ -146,7 +146,8 @@ Result<int64_t> pipe_fcntl(Task& task, File& file, int command, uint64_t arg) {
 
 Result<Ref<File>> PipeFile::reopen(Task& task, int flags) {
   if (path()) return File::reopen(task, flags);  // a fifo: by its name, with the checks of an open
-  return open_end(task, Path{}, pipe_, inode_, flags);
+  // Ends of an anonymous pipe never wait for each other (is_pipe in the kernel's fifo_open()).
+  return Ref<File>(make_ref<PipeFile>(Path{}, flags, pipe_, inode_));
 }
 
 Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot, int flags) {
