@@ -10,17 +10,22 @@ namespace {
 
 constexpr size_t kBuffer = 128 * 1024;
 
-// Where one side's bytes are: at `*pos` if given, else at the file's own position.
+// Where one side's bytes are: at `*pos` if given, else at the file's own position, which only the file
+// itself may know (a standard stream shares its position with the host).
 struct Cursor {
   File& file;
   std::optional<int64_t> pos;
-  int64_t at() const { return pos ? *pos : file.pos; }
-  void advance(size_t n) {
+  Result<int64_t> at(Task& task) const {
+    if (pos) return *pos;
+    return file.seek(task, 0, SEEK_CUR);
+  }
+  Result<void> advance(Task& task, size_t n) {
     if (pos) {
       *pos += static_cast<int64_t>(n);
     } else {
-      file.pos += static_cast<int64_t>(n);
+      TRY(file.seek(task, static_cast<int64_t>(n), SEEK_CUR));
     }
+    return {};
   }
 };
 
@@ -30,7 +35,7 @@ Result<uint64_t> copy(Task& task, Cursor& in, Cursor& out, uint64_t count) {
   uint64_t done = 0;
   while (done < count) {
     BufferSink sink({buffer.get(), std::min<size_t>(kBuffer, count - done)});
-    auto got = in.file.pread(task, sink, in.at());
+    auto got = in.file.pread(task, sink, TRY(in.at(task)));
     if (!got) return done ? Result<uint64_t>(done) : Err(got.error());
     if (*got == 0) break;
     BufferSource source({buffer.get(), *got});
@@ -39,7 +44,7 @@ Result<uint64_t> copy(Task& task, Cursor& in, Cursor& out, uint64_t count) {
       if (!put) return done ? Result<uint64_t>(done) : Err(put.error());
       if (*put == 0) return done;
       if (out.pos) *out.pos += static_cast<int64_t>(*put);
-      in.advance(*put);
+      TRY(in.advance(task, *put));
       done += *put;
     }
   }
