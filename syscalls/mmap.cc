@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <cstdio>
+#include <cstring>
+
 #include "gen/syscalls.h"
 #include "platform/platform.h"
 #include "sentry/fs/proc/mapped_names.h"
@@ -22,6 +25,25 @@ Result<UniqueFd> make_shared_object(uint64_t length) {
   if (ftruncate(fd.get(), static_cast<off_t>(length)) != 0) return HostErr();
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return HostErr();
   return fd;
+}
+
+// ENOMEM unless all of the range is mapped, as the host's table of mappings says.
+Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
+  const std::string maps = TRY(read_host_proc(*task.mm, "maps"));
+  const uint64_t end = start + length;
+  if (end < start) return Err(ENOMEM);
+  const char* line = maps.c_str();
+  while (*line && start < end) {
+    uint64_t from = 0, to = 0;
+    if (sscanf(line, "%lx-%lx", &from, &to) != 2) break;
+    if (from > start) break;
+    if (to > start) start = to;
+    const char* next = strchr(line, '\n');
+    if (!next) break;
+    line = next + 1;
+  }
+  if (start < end) return Err(ENOMEM);
+  return {};
 }
 
 }  // namespace
@@ -76,13 +98,27 @@ Result<int64_t> sys_msync(Task&, UserAddr addr, uint64_t length, int flags) {
   return 0;
 }
 
-// Locking is virtual: nothing of a guest is swapped differently for it.
-Result<int64_t> sys_mlock(Task&, UserAddr, uint64_t) { return 0; }
-Result<int64_t> sys_mlock2(Task&, UserAddr, uint64_t, int flags) {
-  if (flags & ~MLOCK_ONFAULT) return Err(EINVAL);
+Result<int64_t> sys_mincore(Task& task, UserAddr addr, uint64_t length, UserAddr vec) {
+  if (addr.value % kPage) return Err(EINVAL);
+  const uint64_t pages = (length + kPage - 1) / kPage;
+  if (pages > (uint64_t{1} << 20)) return Err(ENOMEM);
+  TRY(check_mapped(task, addr.value, pages * kPage));
+  // Which pages are resident is the host's business: all count as present.
+  const std::string present(pages, '\1');
+  TRY(task.copy_out(vec, present.data(), present.size()));
   return 0;
 }
-Result<int64_t> sys_munlock(Task&, UserAddr, uint64_t) { return 0; }
+
+// Locking is virtual: nothing of a guest is swapped differently for it.
+Result<int64_t> sys_mlock(Task& task, UserAddr addr, uint64_t length) {
+  TRY(check_mapped(task, addr.value & ~(kPage - 1), length));
+  return 0;
+}
+Result<int64_t> sys_mlock2(Task& task, UserAddr addr, uint64_t length, int flags) {
+  if (flags & ~MLOCK_ONFAULT) return Err(EINVAL);
+  return sys_mlock(task, addr, length);
+}
+Result<int64_t> sys_munlock(Task& task, UserAddr addr, uint64_t length) { return sys_mlock(task, addr, length); }
 Result<int64_t> sys_mlockall(Task&, int flags) {
   if (flags == 0 || (flags & ~(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT)) || flags == MCL_ONFAULT) return Err(EINVAL);
   return 0;

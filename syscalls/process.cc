@@ -79,10 +79,18 @@ Result<int64_t> sys_exit_group(Task& task, int status) {
   return Err(kNoReply);
 }
 
-Result<int64_t> sys_personality(Task&, uint32_t persona) {
-  // PER_LINUX is all there is; 0xffffffff asks.
+Result<int64_t> sys_personality(Task& task, uint32_t persona) {
+  // PER_LINUX is all there is; the flag is remembered, addresses stay random. 0xffffffff asks.
   constexpr uint32_t kAddrNoRandomize = 0x0040000;
-  if (persona == 0xffffffff || persona == 0 || persona == kAddrNoRandomize) return 0;
+  const uint32_t old = task.group().personality;
+  if (persona == 0xffffffff) return old;
+  if (persona & ~kAddrNoRandomize) return Err(EINVAL);
+  task.group().personality = persona;
+  return old;
+}
+
+Result<int64_t> sys_arch_prctl(Task&, int, uint64_t) {
+  // The fs and gs bases never come here: the stub sets them. Nothing else is offered (CET, CPUID faulting).
   return Err(EINVAL);
 }
 

@@ -19,10 +19,20 @@ struct WaitedSet final : CallData {
   SignalMask old_mask;
 };
 
+void end_signal_wait(Task& task) {
+  if (!task.call().data) return;
+  task.blocked_signals = static_cast<const WaitedSet&>(*task.call().data).old_mask;
+  task.awaited_signals = 0;
+  task.call().data.reset();
+}
+
 Result<void> check_permission(Task& task, ThreadGroup& target, int signo) {
   // kill(2): same real or effective uid as the target's real or saved one, CAP_KILL, or SIGCONT within
   // the session.
-  if (target.pid == 1) return Err(EPERM);
+  if (target.pid == 1) {  // the sandbox's own init, root's: only its existence can be asked for
+    if (signo == 0 || task.creds().has_cap(5)) return {};
+    return Err(EPERM);
+  }
   const Credentials& creds = task.creds();
   if (creds.has_cap(5) || target.threads.empty()) return {};  // 5: CAP_KILL
   const Credentials& other = target.threads.front()->creds();
@@ -134,22 +144,22 @@ Result<int64_t> sys_rt_sigtimedwait(Task& task, UserIn set, UserOut info, UserIn
   }
   SignalInfo found;
   if (task.pending.pop(~wanted, found) || task.group().pending.pop(~wanted, found)) {
-    task.saved_mask.reset();
-    if (call.data) task.blocked_signals = static_cast<const WaitedSet&>(*call.data).old_mask;
+    end_signal_wait(task);
     if (info) TRY(task.copy_out(info, found));
     return found.signo;
   }
   if (call.timed_out) {
-    if (call.data) task.blocked_signals = static_cast<const WaitedSet&>(*call.data).old_mask;
+    end_signal_wait(task);
     return Err(EAGAIN);
   }
   // While waiting, the wanted signals count as unblocked so that they wake us (do_sigtimedwait()).
   if (!call.data) {
     call.data = std::make_unique<WaitedSet>(task.blocked_signals);
     task.blocked_signals &= ~wanted;
+    task.awaited_signals = wanted;
   }
   const Errno waiting = task.block({}, call.deadline, EINTR);
-  if (waiting.value != kBlocked) task.blocked_signals = static_cast<const WaitedSet&>(*call.data).old_mask;
+  if (waiting.value != kBlocked) end_signal_wait(task);
   return Err(waiting);
 }
 

@@ -133,6 +133,22 @@ stub_cmpxchg32:
         .globl stub_copy_end
         .hidden stub_copy_end
 stub_copy_end:
+// uint64_t stub_copy_rest(void* to, const void* from, size_t n) -> bytes not copied. Its one faulting
+// instruction continues at stub_rest_fixup, where rcx still counts what is left.
+        .globl stub_copy_rest
+        .hidden stub_copy_rest
+stub_copy_rest:
+        mov     %rdx, %rcx
+        .globl stub_rest_insn
+        .hidden stub_rest_insn
+stub_rest_insn:
+        rep movsb
+        .globl stub_rest_fixup
+        .hidden stub_rest_fixup
+stub_rest_fixup:
+        mov     %rcx, %rax
+        ret
+
         .globl stub_copy_fixup
         .hidden stub_copy_fixup
 stub_copy_fixup:

@@ -13,6 +13,15 @@ enum {
               MAP_GROWSDOWN | MAP_POPULATE | MAP_32BIT
 };
 
+#define ADVICE(a) (1u << (a))
+enum {
+  kAdvice = ADVICE(MADV_NORMAL) | ADVICE(MADV_RANDOM) | ADVICE(MADV_SEQUENTIAL) | ADVICE(MADV_WILLNEED) |
+            ADVICE(MADV_DONTNEED) | ADVICE(MADV_FREE) | ADVICE(MADV_DONTFORK) | ADVICE(MADV_DOFORK) |
+            ADVICE(MADV_HUGEPAGE) | ADVICE(MADV_NOHUGEPAGE) | ADVICE(MADV_DONTDUMP) | ADVICE(MADV_DODUMP) |
+            ADVICE(MADV_WIPEONFORK) | ADVICE(MADV_KEEPONFORK) | ADVICE(MADV_COLD) | ADVICE(MADV_PAGEOUT) |
+            ADVICE(MADV_POPULATE_READ) | ADVICE(MADV_POPULATE_WRITE)
+};
+
 static uint64_t page_up(uint64_t n) { return (n + kPage - 1) & ~(uint64_t)(kPage - 1); }
 
 // The guest may harm itself, but a stray range over the stub should be an error, not a crash.
@@ -69,18 +78,14 @@ int serve_memory_call(uint64_t nr, const uint64_t* args, long* result) {
                     : stub_syscall(nr, args[0], args[1], args[2], args[3], args[4], 0);
       return 1;
     case __NR_madvise:
-      switch (args[2]) {
-        case MADV_REMOVE:
-        case MADV_MERGEABLE:
-        case MADV_UNMERGEABLE:
-        case MADV_HWPOISON:
-          *result = -kEinval;
-          return 1;
-        default:
-          *result = touches_stub(args[0], args[1]) ? -kEnomem
-                                                   : stub_syscall(nr, args[0], args[1], args[2], 0, 0, 0);
-          return 1;
+      // Exactly the advice that the filter lets through; REMOVE, MERGEABLE, HWPOISON and their kind are
+      // what a kernel without them says.
+      if ((int)args[2] < 0 || (int)args[2] > 23 || !((kAdvice >> (int)args[2]) & 1)) {
+        *result = -kEinval;
+      } else {
+        *result = touches_stub(args[0], args[1]) ? -kEnomem : stub_syscall(nr, args[0], args[1], args[2], 0, 0, 0);
       }
+      return 1;
     case __NR_sched_yield:
       *result = stub_syscall(nr, 0, 0, 0, 0, 0, 0);
       return 1;
@@ -89,11 +94,14 @@ int serve_memory_call(uint64_t nr, const uint64_t* args, long* result) {
   }
 }
 
-long run_order(struct uks_slot* slot, const struct uks_order* order) {
+long run_order(struct uks_slot* slot, const struct uks_order* order, uint64_t* copied) {
   char* data = (char*)slot + UKS_SLOT_DATA + order->offset % UKS_SLOT_DATA_SIZE;
   switch (order->op) {
-    case UKS_ORDER_COPY_OUT:
-      return stub_copy((void*)order->addr, data, order->length) ? -14 : 0;
+    case UKS_ORDER_COPY_OUT: {
+      const uint64_t rest = stub_copy_rest((void*)order->addr, data, order->length);
+      *copied += order->length - rest;
+      return rest ? -14 : 0;
+    }
     case UKS_ORDER_COPY_IN:
       return stub_copy(data, (const void*)order->addr, order->length) ? -14 : 0;
     case UKS_ORDER_ZERO:

@@ -115,16 +115,23 @@ static long clone_as_ordered(struct uks_thread_area* area, struct uks_slot* slot
     prepare_thread(child, slot, uc);
     *(uint64_t*)args[1] = 0;  // the mark by which stub_syscall knows a new thread
   }
+  const uint64_t child_sp = slot->enter_sp;
   const long result = stub_syscall(__NR_clone, args[0], args[1], args[2], args[3], args[4], args[5]);
-  if (result == 0) *in_child = 1;
+  if (result == 0) {
+    *in_child = 1;
+    if (uc && child_sp) uc->rsp = child_sp;
+  }
   return result;
 }
 
-static void resume(struct uks_slot* slot, struct kernel_ucontext* uc, long orders_result) {
+static void resume(struct uks_slot* slot, struct kernel_ucontext* uc, long orders_result, uint64_t copied) {
   const uint32_t flags = slot->flags;
   if (flags & UKS_RESUME_RAX) {
     uc->rax = slot->ret;
-    if (orders_result == -kEfault && !(flags & UKS_RESUME_MMAP)) uc->rax = (uint64_t)-kEfault;
+    if (orders_result == -kEfault && !(flags & UKS_RESUME_MMAP)) {
+      // A buffer that ends too early: what fits counts, as in copy_to_user()'s callers.
+      uc->rax = copied && copied < slot->ret ? copied : (uint64_t)-kEfault;
+    }
     uc->rcx = uc->rip;
     uc->r11 = uc->eflags;
   }
@@ -146,15 +153,16 @@ static void serve(struct uks_thread_area* area, struct kernel_ucontext* uc, uint
     uint32_t count = slot->order_count;
     if (count > UKS_MAX_ORDERS) count = UKS_MAX_ORDERS;
     long result = 0;
+    uint64_t copied = 0;
     for (uint32_t i = 0; i < count; i++) {
       struct uks_order order = slot->orders[i];
-      result = run_order(slot, &order);
+      result = run_order(slot, &order, &copied);
       if (result < 0 && result > -4096) break;
     }
     switch (action) {
       case UKS_ACTION_RESUME:
         if (!uc) die();
-        resume(slot, uc, result);
+        resume(slot, uc, result, copied);
         if (slot->flags & UKS_RESUME_SIGNAL) {
           struct uks_signal signal = slot->signal;
           if (build_signal_frame(uc, &signal)) {
@@ -299,6 +307,10 @@ __attribute__((used)) void stub_on_fault(int signo, const void* info, struct ker
   (void)signo;
   if (uc->rip >= (uint64_t)stub_copy_begin && uc->rip < (uint64_t)stub_copy_end) {
     uc->rip = (uint64_t)stub_copy_fixup;
+    return;
+  }
+  if (uc->rip == (uint64_t)stub_rest_insn) {
+    uc->rip = (uint64_t)stub_rest_fixup;
     return;
   }
   struct uks_thread_area* area = this_area();

@@ -29,10 +29,13 @@ _Static_assert(sizeof(struct kernel_ucontext) == 304, "as the kernel lays it out
 // ---- entry.S
 extern char stub_start[];
 extern char stub_copy_begin[], stub_copy_end[], stub_copy_fixup[];
+extern char stub_rest_insn[], stub_rest_fixup[];
 extern char stub_text_end[];
 long stub_syscall(long nr, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6);
 _Noreturn void stub_sigreturn(struct kernel_ucontext* frame);
 long stub_copy(void* to, const void* from, size_t n);
+// As stub_copy, but returns how many bytes were not copied.
+uint64_t stub_copy_rest(void* to, const void* from, size_t n);
 long stub_copy_string(char* to, const char* from, size_t max);
 long stub_zero(void* to, size_t n);
 long stub_load64(const uint64_t* from, uint64_t* to);
@@ -78,4 +81,5 @@ void prefetch_arguments(struct uks_slot* slot, uint64_t nr, const uint64_t* args
 // Memory calls that the stub serves itself. Returns 1 and the result, or 0: ask the sentry.
 int serve_memory_call(uint64_t nr, const uint64_t* args, long* result);
 // Carries out one order of the sentry.
-long run_order(struct uks_slot* slot, const struct uks_order* order);
+// `copied`: bytes copied out so far, by this and earlier orders of the reply.
+long run_order(struct uks_slot* slot, const struct uks_order* order, uint64_t* copied);

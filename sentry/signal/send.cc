@@ -45,7 +45,8 @@ void Kernel::send_signal(Task& task, const SignalInfo& info) {
   cancel_opposites(group, info.signo);
   if (info.signo == SIGCONT) dispatcher->continue_group(group);
   const bool blocked = task.blocked_signals & signal_bit(info.signo);
-  if (!blocked && is_ignored(group, info.signo)) return;
+  const bool awaited = task.awaited_signals & signal_bit(info.signo);
+  if (!blocked && !awaited && is_ignored(group, info.signo)) return;
   task.pending.push(info);
   group.signal_events.wake(kSignalEvents);
   if (!blocked) nudge(*this, task);
@@ -61,7 +62,7 @@ void Kernel::send_signal(ThreadGroup& group, const SignalInfo& info) {
   if (info.signo == SIGCONT) dispatcher->continue_group(group);
   const SignalMask bit = signal_bit(info.signo);
   const bool all_block = std::all_of(group.threads.begin(), group.threads.end(),
-                                     [&](const Task* t) { return t->blocked_signals & bit; });
+                                     [&](const Task* t) { return (t->blocked_signals | t->awaited_signals) & bit; });
   if (!all_block && is_ignored(group, info.signo)) return;
   group.pending.push(info);
   group.signal_events.wake(kSignalEvents);

@@ -88,6 +88,7 @@ Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request) {
   }
   group->exit_signal = request.exit_signal;
   group->dumpable = from.dumpable;
+  group->personality = from.personality;
   group->oom_score_adj = from.oom_score_adj;
   group->oom_score_adj_min = from.oom_score_adj_min;
   group->limits = from.limits;

@@ -186,6 +186,7 @@ bool Dispatcher::deliver_signals(Task& task, std::optional<int64_t> ret, int res
 void Dispatcher::build_frame(Task& task, const SignalInfo& info, std::optional<int64_t> ret, int restart) {
   ThreadGroup& group = task.group();
   GuestSigaction& action = (*group.actions)[info.signo];
+  task.restart_block = {};  // a handler ends what restart_syscall would have continued
   // Whether the interrupted call goes on after the handler (signal(7), "Interruption of system calls").
   if (restart == kRestartNoHand || restart == kRestartBlock ||
       (restart == kRestartSys && !(action.flags & SA_RESTART))) {

@@ -126,6 +126,9 @@ class Task : public RefCounted {
   Ref<FdTable> fd_table;
   Ref<FsContext> fs_context;
   SignalMask blocked_signals = 0;
+  // What rt_sigtimedwait waits for: unblocked meanwhile, but never dropped as ignored (real_blocked in
+  // the kernel).
+  SignalMask awaited_signals = 0;
   // rt_sigsuspend, ppoll, pselect, epoll_pwait: the mask to put back once a handler frame is built.
   std::optional<SignalMask> saved_mask;
   SignalQueue pending;
@@ -232,6 +235,7 @@ class ThreadGroup : public RefCounted {
   bool stop_reported = true;
   bool continued_unreported = false;
   bool is_child_subreaper = false;
+  uint32_t personality = 0;
   bool dumpable = true;
   bool did_exec = false;
   int oom_score_adj = 0;                 // /proc/PID/oom_score_adj: stored and inherited, not obeyed
