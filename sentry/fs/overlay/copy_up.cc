@@ -125,6 +125,16 @@ Result<void> OverlayInode::copy_up_tree(size_t& budget) {
       if (child) todo.push_back(ref_cast<OverlayInode>(child));
     }
   }
+  // Further names of files that were copied up under another one.
+  for (auto& dir : dirs) {
+    for (const DirEntry& e : TRY(dir->list())) {
+      if (dir->upper_->child(e.name)) continue;
+      auto child = ref_cast<OverlayInode>(TRY(dir->find(e.name)));
+      if (!child || !child->upper_) continue;
+      TRY(dir->upper_->attach(e.name, child->upper_));
+      if (child->lower_links_ > 0) --child->lower_links_;
+    }
+  }
   for (auto& dir : dirs) {
     set_opaque(*dir->upper_);
     if (dir->lower_) {

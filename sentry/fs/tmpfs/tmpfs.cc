@@ -76,7 +76,25 @@ TmpfsInode::TmpfsInode(Tmpfs& fs, const NewNode& node, uint64_t ino) : Inode(fs)
 TmpfsInode::~TmpfsInode() {
   --tmpfs().inodes_;
   tmpfs().names_ -= children_.size();
+  bury_children();
   tmpfs().quota_.uncharge(extra_pages_);
+}
+
+// A tree that goes away as a whole is as deep as a guest made it: no recursion.
+void TmpfsInode::bury_children() {
+  static std::vector<Ref<TmpfsInode>>* graves = nullptr;  // under the kernel lock
+  if (children_.empty()) return;
+  std::vector<Ref<TmpfsInode>> own;
+  bool first = graves == nullptr;
+  if (first) graves = &own;
+  for (auto& [name, child] : children_) graves->push_back(std::move(child));
+  children_.clear();
+  if (!first) return;
+  while (!own.empty()) {
+    Ref<TmpfsInode> next = std::move(own.back());
+    own.pop_back();
+  }
+  graves = nullptr;
 }
 
 Result<void> TmpfsInode::charge_extra(size_t bytes) {

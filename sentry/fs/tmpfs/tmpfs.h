@@ -97,6 +97,7 @@ class TmpfsInode : public Inode {
   // Charges the quota for long link targets and attributes. ENOSPC.
   Result<void> charge_extra(size_t bytes);
   size_t xattr_bytes() const;
+  void bury_children();
 
   Attr attr_;
   std::unique_ptr<FileData> data_;  // regular files
