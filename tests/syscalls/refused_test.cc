@@ -33,17 +33,6 @@ TEST(Refused, Int80) {
       << status;
 }
 
-TEST(Refused, Int80CannotOpenOrKill) {
-  // The i386 numbers of kill (37) and open (5) must not be mistaken for others.
-  int status = test::run_child([] {
-    long result = 37;
-    asm volatile("int $0x80" : "+a"(result) : "b"(1), "c"(9) : "memory", "r8", "r9", "r10", "r11");
-    return 0;
-  });
-  (void)status;
-  EXPECT_OK(kill(getppid(), 0));
-}
-
 TEST(Refused, X32Bit) {
   EXPECT_EQ(syscall(SYS_getpid | 0x40000000), -1);
   EXPECT_EQ(errno, ENOSYS);

@@ -99,7 +99,11 @@ class FileTest : public ::testing::TestWithParam<const char*> {
 // Runs `body` in a forked child, whose status is what `body` returns. Gives the wait status.
 int run_child(const std::function<int()>& body);
 // The same, expecting exit status 0.
-#define EXPECT_CHILD_OK(...) EXPECT_EQ(::test::run_child(__VA_ARGS__), 0)
+#define EXPECT_CHILD_OK(...)                                     \
+  do {                                                           \
+    const int child_status_ = ::test::run_child(__VA_ARGS__);    \
+    EXPECT_EQ(child_status_, 0) << "wait status of the child";   \
+  } while (0)
 // Forks; the child ends with what `body` returns.
 pid_t spawn(const std::function<int()>& body);
 // Waits for one child. Gives the wait status, or -1.
