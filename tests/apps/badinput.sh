@@ -20,7 +20,7 @@ refused() {
 }
 
 setup() {
-  printf 'not a program' >garbage
+  printf '\001\002\000garbage' >garbage
   printf '\177ELF\002\001\001' >short
   head -c 4096 /bin/true >cut
   cp cut many
@@ -82,7 +82,7 @@ status signal_15 143 -- sh -c 'kill $$'
 status timeout_ 124 --timeout 0.5 -- sleep 100
 status timeout_ignoring_term 124 --timeout 0.5 -- sh -c 'trap "" TERM; while :; do sleep 1; done'
 status timeout_busy 124 --timeout 0.5 -- sh -c 'while :; do :; done'
-status version_of_a_program 0 -- sh --version
+status version_of_a_program 0 -- bash --version
 
 fresh
 check argument_of_100_kB bash -c "$(declare -f inside); $(declare -p clean_env UKS inside_timeout); x=\$(head -c 100000 /dev/zero | tr '\\0' x); test \"\$(inside -- sh -c 'echo \${#1}' _ \"\$x\")\" = 100000"
