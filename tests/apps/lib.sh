@@ -52,7 +52,7 @@ tree() {
 
 # Process ids in bash's messages differ; what this file's own shell says does not count.
 normalise() {
-  sed -i -E -e '/^[^ ]*lib\.sh: line /d' -e 's/(line [0-9]+:) +[0-9]+ /\1 PID /' "$1"
+  sed -i -E -e '/^[^ ]*lib\.sh: line /d' -e '/^Terminated$/d' -e 's/(line [0-9]+:) +[0-9]+ /\1 PID /' "$1"
 }
 
 # same NAME SCRIPT: `bash -c SCRIPT` gives the same output, errors, status and files inside as outside.
@@ -103,7 +103,7 @@ check() {
   if text=$("$@" 2>&1); then
     pass "$name"
   else
-    fail "$name" "$*"
+    fail "$name"
     head -20 <<<"$text"
   fi
 }
