@@ -88,6 +88,7 @@ class GuestThread : public RefCounted {
   bool gone = false;          // ended or dead: kept only by references
   uint64_t notification = 0;  // ... to this one
   bool kicked = false;        // a SIGURG is under way
+  bool awaits_window = false; // its next reply carries the window's descriptor
   uint64_t token = 0;         // expected at hello
   // The clone that it may make next; matched against all six registers.
   bool clone_approved = false;

@@ -225,6 +225,7 @@ void Platform::handle_hello(Shard& shard, const Notification& n) {
   mm.host_pid = tid;
   by_pid_[tid] = Ref<AddressSpace>(&mm);
   unheard_.erase(tid);
+  thread->awaits_window = true;
   if (thread->token == 1) {  // a pool stub: map the window, come back
     Reply reply;
     reply.action = UKS_ACTION_AGAIN;
@@ -235,13 +236,6 @@ void Platform::handle_hello(Shard& shard, const Notification& n) {
     this->reply(*thread, std::move(reply));
   } else {
     client_->on_started(*thread);
-  }
-  // The answer of a hello carries the window, whatever it says; the slot was filled before.
-  for (Outgoing& out : outgoing_) {
-    if (out.id == n.id && out.notifier == &shard.notifier) {
-      out.fd = mm.window.fd();
-      out.mm = Ref<AddressSpace>(&mm);
-    }
   }
 }
 
@@ -259,8 +253,13 @@ void Platform::reply(GuestThread& thread, Reply reply) {
   CHECK(thread.in_sentry);
   write_reply(thread, reply);
   thread.in_sentry = false;
-  const int fd = reply.donated.get();
-  outgoing_.push_back({&notifier_of(thread), thread.notification, false, fd, std::move(reply.donated), {}});
+  Outgoing out{&notifier_of(thread), thread.notification, false, reply.donated.get(), std::move(reply.donated), {}};
+  // The first answer to a new process, whenever it comes, brings its window; the slot is filled by now.
+  if (std::exchange(thread.awaits_window, false)) {
+    out.fd = thread.mm().window.fd();
+    out.mm = Ref<AddressSpace>(&thread.mm());
+  }
+  outgoing_.push_back(std::move(out));
 }
 
 void Platform::forget(GuestThread* thread) {

@@ -119,7 +119,8 @@ void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
 
-  // Signals: the stub's handlers on area 0's alternate stack, nothing blocked.
+  // Signals: the stub's handlers on area 0's alternate stack. Kicks stay blocked until guest code runs:
+  // the frames that lead there unblock them.
   stack_t alt{};
   alt.ss_sp = area + UKS_AREA_STACK_TOP;
   alt.ss_size = UKS_AREA_SIZE - UKS_AREA_STACK_TOP;
@@ -138,9 +139,10 @@ void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
     set_handler(signo, base + header.fault_trap, restorer, urgent, SA_NODEFER);
   }
   set_handler(SIGURG, base + header.kick_trap, restorer, urgent, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigset_t kicks;
+  sigemptyset(&kicks);
+  sigaddset(&kicks, SIGURG);
+  sigprocmask(SIG_SETMASK, &kicks, nullptr);
 
   const bpf::Program filter = stub_filter(base + header.syscall_ip);
   sock_fprog program{static_cast<unsigned short>(filter.size()), const_cast<sock_filter*>(filter.data())};
