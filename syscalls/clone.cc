@@ -41,6 +41,9 @@ Result<int64_t> sys_clone(Task& task, uint64_t flags, UserAddr stack, UserAddr p
   request.parent_tid = parent_tid;
   request.child_tid = child_tid;
   request.tls = tls;
+  // The old call has one place for both.
+  if ((request.flags & CLONE_PIDFD) && (request.flags & CLONE_PARENT_SETTID)) return Err(EINVAL);
+  request.pidfd = parent_tid;
   return clone_task(task, request);
 }
 
@@ -66,6 +69,7 @@ Result<int64_t> sys_clone3(Task& task, UserIn args, uint64_t size) {
   request.parent_tid = {value.parent_tid};
   request.child_tid = {value.child_tid};
   request.tls = value.tls;
+  request.pidfd = {value.pidfd};
   return clone_task(task, request);
 }
 

@@ -89,12 +89,12 @@ Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t pr
   return 0;
 }
 
-Result<int64_t> sys_msync(Task&, UserAddr addr, uint64_t length, int flags) {
+Result<int64_t> sys_msync(Task& task, UserAddr addr, uint64_t length, int flags) {
   // Shared file pages are the host's page cache: coherent at once; writing back early changes nothing
   // that a guest could see.
   if (addr.value % kPage || (flags & ~(MS_ASYNC | MS_INVALIDATE | MS_SYNC))) return Err(EINVAL);
   if ((flags & MS_ASYNC) && (flags & MS_SYNC)) return Err(EINVAL);
-  if (addr.value + length < addr.value) return Err(ENOMEM);
+  TRY(check_mapped(task, addr.value, length));
   return 0;
 }
 

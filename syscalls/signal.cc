@@ -5,6 +5,7 @@
 
 #include "gen/syscalls.h"
 #include "sentry/signal/defaults.h"
+#include "sentry/signal/permission.h"
 #include "sentry/task/kernel.h"
 #include "syscalls/dispatch.h"
 
@@ -26,37 +27,11 @@ void end_signal_wait(Task& task) {
   task.call().data.reset();
 }
 
-Result<void> check_permission(Task& task, ThreadGroup& target, int signo) {
-  // kill(2): same real or effective uid as the target's real or saved one, CAP_KILL, or SIGCONT within
-  // the session.
-  if (target.pid == 1) {  // the sandbox's own init, root's: only its existence can be asked for
-    if (signo == 0 || task.creds().has_cap(5)) return {};
-    return Err(EPERM);
-  }
-  const Credentials& creds = task.creds();
-  if (creds.has_cap(5) || target.threads.empty()) return {};  // 5: CAP_KILL
-  const Credentials& other = target.threads.front()->creds();
-  if (creds.euid == other.suid || creds.euid == other.ruid || creds.ruid == other.suid || creds.ruid == other.ruid) {
-    return {};
-  }
-  if (signo == SIGCONT && task.group().session == target.session) return {};
-  return Err(EPERM);
-}
-
-SignalInfo user_signal(Task& task, int signo, int code) {
-  SignalInfo info;
-  info.signo = signo;
-  info.code = code;
-  info.rt.pid = task.tgid();
-  info.rt.uid = task.creds().ruid;
-  return info;
-}
-
 Result<int64_t> send_to_thread(Task& task, int tgid, int tid, int signo, const SignalInfo& info) {
   if (signo < 0 || signo > kSignalCount) return Err(EINVAL);
   Task* target = task.kernel().find_task(tid);
   if (!target || (tgid > 0 && target->tgid() != tgid)) return Err(ESRCH);
-  TRY(check_permission(task, target->group(), signo));
+  TRY(check_kill_permission(task, target->group(), signo));
   if (signo) task.kernel().send_signal(*target, info);
   return 0;
 }
@@ -174,7 +149,7 @@ Result<int64_t> sys_kill(Task& task, int pid, int signum) {
       if (!thread) return Err(ESRCH);
       target = &thread->group();
     }
-    TRY(check_permission(task, *target, signum));
+    TRY(check_kill_permission(task, *target, signum));
     if (signum) kernel.send_signal(*target, info);
     return 0;
   }
@@ -191,7 +166,7 @@ Result<int64_t> sys_kill(Task& task, int pid, int signum) {
   bool sent = false;
   Errno failure{EPERM};
   for (const auto& group : targets) {
-    if (auto allowed = check_permission(task, *group, signum); !allowed) {
+    if (auto allowed = check_kill_permission(task, *group, signum); !allowed) {
       failure = allowed.error();
       continue;
     }
@@ -218,7 +193,7 @@ Result<int64_t> sys_rt_sigqueueinfo(Task& task, int pid, int signum, UserIn info
   const SignalInfo value = TRY(copy_in_info(task, info, signum, pid));
   ThreadGroup* target = task.kernel().find_group(pid);
   if (!target) return Err(ESRCH);
-  TRY(check_permission(task, *target, signum));
+  TRY(check_kill_permission(task, *target, signum));
   if (signum) task.kernel().send_signal(*target, value);
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "gen/syscalls.h"
+#include "sentry/fs/pidfd/pidfd.h"
 #include "sentry/task/kernel.h"
 
 #ifndef __WNOTHREAD
@@ -16,6 +17,7 @@
 namespace uks {
 namespace {
 
+constexpr int kPidfd = 3;  // P_PIDFD
 constexpr unsigned kCloneOptions = static_cast<unsigned>(__WNOTHREAD) | __WALL | static_cast<unsigned>(__WCLONE);
 
 Result<void> put_rusage(Task& task, UserAddr to, const WaitResult& result) {
@@ -68,6 +70,12 @@ Result<int64_t> sys_waitid(Task& task, int which, int pid, UserOut info, int opt
       request.kind = WaitRequest::Kind::kGroup;
       request.id = pid == 0 ? task.group().pgid : pid;
       break;
+    case kPidfd: {
+      const Ref<ThreadGroup> group = TRY(group_of_pidfd(task, pid));
+      request.kind = WaitRequest::Kind::kPid;
+      request.id = group->pid;
+      break;
+    }
     default:
       return Err(EINVAL);
   }

@@ -44,14 +44,23 @@ bool Channel::receive(bool wait) {
   return true;
 }
 
-Result<UniqueFd> Channel::open(Op op, pid_t pid, std::string_view text) {
-  const MutexLock lock(receive_mutex_);
-  Message message{};
-  message.op = op;
+Result<UniqueFd> Channel::ask(Message& message, int fd) {
   message.seq = next_seq_++;
-  message.pid = pid;
-  memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));
-  if (::send(socket_.get(), &message, sizeof message, MSG_NOSIGNAL) < 0) return HostErr();
+  iovec iov{&message, sizeof message};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &iov;
+  header.msg_iovlen = 1;
+  if (fd >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  }
+  if (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL) < 0) return HostErr();
   while (!answers_.contains(message.seq)) {
     if (!receive(true)) return Err(EIO);
   }
@@ -59,6 +68,22 @@ Result<UniqueFd> Channel::open(Op op, pid_t pid, std::string_view text) {
   answers_.erase(message.seq);
   if (!answer.fd.valid()) return Err(answer.error ? answer.error : EIO);
   return std::move(answer.fd);
+}
+
+Result<UniqueFd> Channel::open(Op op, pid_t pid, std::string_view text) {
+  const MutexLock lock(receive_mutex_);
+  Message message{};
+  message.op = op;
+  message.pid = pid;
+  memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));
+  return ask(message, -1);
+}
+
+Result<UniqueFd> Channel::reopen_read_only(int memfd) {
+  const MutexLock lock(receive_mutex_);
+  Message message{};
+  message.op = Op::kReopen;
+  return ask(message, memfd);
 }
 
 bool Channel::poll(Message& message) {

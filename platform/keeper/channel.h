@@ -22,6 +22,8 @@ class Channel {
   // Opens a file of /proc/`pid`: kOpenMem, or kOpenMaps with the file's name. Blocks for the keeper's
   // answer, which never waits for a guest. The host's errno.
   Result<UniqueFd> open(Op op, pid_t pid, std::string_view text = {});
+  // A second, read-only descriptor of a memfd: what a guest may map that may only read the file.
+  Result<UniqueFd> reopen_read_only(int memfd);
   // A message from the keeper that is no answer, if one is there. Never blocks.
   bool poll(Message& message);
 
@@ -30,6 +32,8 @@ class Channel {
     UniqueFd fd;
     int error = 0;
   };
+  // Sends a request with a fresh number, perhaps with a descriptor, and waits for its answer.
+  Result<UniqueFd> ask(Message& message, int fd) REQUIRES(receive_mutex_);
   // Receives one message. False: none (with `wait` false), or the keeper is gone.
   bool receive(bool wait) REQUIRES(receive_mutex_);
 

@@ -15,6 +15,7 @@ enum class Op : uint32_t {
   kStopped = 6,    // the guest's foreground job stopped by `value` (a signal): stop uks the same way
   kMessage = 7,    // print `text` as one `uks: …` line on stderr; with --quiet only if `value` is not 0
                    // (it says why the command could not run)
+  kReopen = 9,     // open the memfd that comes along (SCM_RIGHTS) once more, read-only; answered by kMem
   kSummary = 8,    // `value` files of the overlay were discarded
   // keeper -> sentry
   kMem = 32,       // the descriptor asked for (SCM_RIGHTS), or `value` = errno

@@ -300,18 +300,7 @@ void Boot::on_finished(int wait_status) {
   keeper_->send(keeper::Op::kExit, 0, wait_status);
 }
 
-#include <ucontext.h>
-static void crash_handler(int sig, siginfo_t* info, void* ctx) {
-  auto* uc = static_cast<ucontext_t*>(ctx);
-  dprintf(2, "CRASH sig %d addr %p rip %llx\n", sig, info->si_addr, (unsigned long long)uc->uc_mcontext.gregs[REG_RIP]);
-  auto* fp = reinterpret_cast<unsigned long*>(uc->uc_mcontext.gregs[REG_RSP]);
-  for (int i = 0; i < 400; i++) if (fp[i] > 0x400000 && fp[i] < 0x2000000) dprintf(2, "%lx ", fp[i]);
-  dprintf(2, "\n");
-  _exit(125);
-}
 int sentry_main(SandboxConfig config) {
-  struct sigaction sa{}; sa.sa_sigaction = crash_handler; sa.sa_flags = SA_SIGINFO;
-  for (int sgn : {SIGSEGV, SIGABRT, SIGBUS}) sigaction(sgn, &sa, nullptr);
   // Never destroyed: worker threads use it until the process ends.
   auto* boot = new Boot(std::move(config));
   const int status = boot->run();

@@ -3,6 +3,7 @@
 #include <linux/sched.h>
 
 #include "platform/trap/trap_platform.h"
+#include "sentry/fs/pidfd/pidfd.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel.h"
 #include "sentry/time/group_timers.h"
@@ -24,7 +25,8 @@ Result<void> check_flags(const CloneRequest& request) {
   if ((f & CLONE_NEWNS) && (f & CLONE_FS)) return Err(EINVAL);
   // No namespaces inside yet: what an unprivileged process is told where they are switched off.
   if (f & kNamespaces) return Err(EPERM);
-  if (f & (CLONE_PIDFD | CLONE_INTO_CGROUP)) return Err(EINVAL);
+  if (f & CLONE_INTO_CGROUP) return Err(EINVAL);
+  if ((f & CLONE_PIDFD) && (f & CLONE_THREAD)) return Err(EINVAL);
   return {};
 }
 
@@ -50,6 +52,9 @@ struct ParentContinuation final : StubContinuation {
     const bool same_memory = request_.flags & CLONE_VM;
     if ((request_.flags & CLONE_PARENT_SETTID) && !same_memory) {
       (void)task.copy_out(request_.parent_tid, static_cast<int32_t>(tid));
+    }
+    if (request_.flags & CLONE_PIDFD) {
+      if (const auto fd = install_pidfd(task, child_->group(), 0)) (void)task.copy_out(request_.pidfd, *fd);
     }
     if (task.waiting_for_vfork) return;  // released by the child's exec or exit
     kernel.dispatcher->complete(task, tid);

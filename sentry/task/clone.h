@@ -10,6 +10,7 @@ struct CloneRequest {
   uint64_t stack = 0;       // the child's stack pointer; 0: the parent's
   UserAddr parent_tid;
   UserAddr child_tid;
+  UserAddr pidfd;           // CLONE_PIDFD: where its number goes
   uint64_t tls = 0;
   pid_t set_tid = 0;
 };

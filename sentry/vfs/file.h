@@ -30,7 +30,7 @@ struct MappableFd {
 };
 
 // What kinds of description calls must tell apart (there is no RTTI here).
-enum class FileKind : uint8_t { kOther, kPipe, kEpoll, kEventFd, kTimerFd, kSignalFd, kMemfd, kSocket, kTerminal };
+enum class FileKind : uint8_t { kOther, kPipe, kEpoll, kEventFd, kTimerFd, kSignalFd, kMemfd, kSocket, kTerminal, kPidFd };
 
 class EpollItem;
 

@@ -92,4 +92,12 @@ Result<UniqueFd> open_child_text(pid_t pid, pid_t parent, std::string_view name)
   return open_checked(pid, parent, std::string(name), O_RDONLY);
 }
 
+Result<UniqueFd> reopen_memfd(int fd) {
+  if (fd < 0 || ::fcntl(fd, F_GET_SEALS) < 0) return Err(EINVAL);
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  UniqueFd twin(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!twin) return HostErr();
+  return twin;
+}
+
 }  // namespace uks::cli

@@ -24,4 +24,7 @@ Result<UniqueFd> open_child_mem(pid_t pid, pid_t parent);
 // Opens /proc/`pid`/`name` for reading; `name` is one of maps smaps status stat statm, else EINVAL.
 Result<UniqueFd> open_child_text(pid_t pid, pid_t parent, std::string_view name);
 
+// A read-only descriptor of the memfd `fd`. EINVAL: it is no memfd (nothing else may gain rights here).
+Result<UniqueFd> reopen_memfd(int fd);
+
 }  // namespace uks::cli

@@ -35,6 +35,26 @@ void kill_now(const Child& child) {
   if (child.pid > 0) ::kill(child.pid, SIGKILL);  // ours and not reaped: the number is still its
 }
 
+// One message and the descriptor that came with it, if one did. As recv(2) with MSG_TRUNC.
+ssize_t receive_message(int socket, Message& message, UniqueFd& attached) {
+  iovec iov{&message, sizeof message};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &iov;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  const ssize_t n = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+  if (n < 0) return n;
+  const cmsghdr* c = CMSG_FIRSTHDR(&header);
+  if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    attached.reset(fd);
+  }
+  return n;
+}
+
 }  // namespace
 
 Keeper::Keeper(KeeperOptions options, Terminal& terminal, SignalState signals, Child sentry,
@@ -105,7 +125,8 @@ void Keeper::read_messages() {
   // Bounded, so that a sentry that never stops talking does not keep signals and deadlines waiting.
   for (int i = 0; i < 64 && !exit_code_ && socket_open_; ++i) {
     Message message;
-    const ssize_t n = ::recv(socket_.get(), &message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
+    UniqueFd attached;
+    const ssize_t n = receive_message(socket_.get(), message, attached);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) {
       // The sentry is gone or about to be: its pidfd tells how it ended.
@@ -114,11 +135,11 @@ void Keeper::read_messages() {
       return;
     }
     if (n != sizeof message) return fail("internal: the sentry sent a message of a wrong size");
-    handle(message);
+    handle(message, attached);
   }
 }
 
-void Keeper::handle(const Message& message) {
+void Keeper::handle(const Message& message, const UniqueFd& attached) {
   switch (message.op) {
     case Op::kReady:
       return;
@@ -126,7 +147,11 @@ void Keeper::handle(const Message& message) {
       return handle_kill(message);
     case Op::kOpenMem:
     case Op::kOpenMaps:
-      return answer_open(message);
+      return answer(message, message.op == Op::kOpenMem
+                                 ? open_child_mem(message.pid, sentry_.pid)
+                                 : open_child_text(message.pid, sentry_.pid, text_of(message)));
+    case Op::kReopen:
+      return answer(message, reopen_memfd(attached.get()));
     case Op::kExit:
       return finish(deadline_ ? kExitTimeout : exit_code_of(message.value));
     case Op::kStopped:
@@ -156,10 +181,7 @@ void Keeper::handle_kill(const Message& message) {
   [[maybe_unused]] const auto killed = kill_child(message.pid, sentry_.pid);
 }
 
-void Keeper::answer_open(const Message& message) {
-  auto fd = message.op == Op::kOpenMem
-                ? open_child_mem(message.pid, sentry_.pid)
-                : open_child_text(message.pid, sentry_.pid, text_of(message));
+void Keeper::answer(const Message& message, Result<UniqueFd> fd) {
   if (fd) {
     send(Op::kMem, 0, message.seq, std::move(*fd));
   } else {

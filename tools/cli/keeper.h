@@ -33,9 +33,9 @@ class Keeper {
 
   void serve_once();
   void read_messages();
-  void handle(const keeper::Message& message);
+  void handle(const keeper::Message& message, const UniqueFd& attached);
   void handle_kill(const keeper::Message& message);
-  void answer_open(const keeper::Message& message);
+  void answer(const keeper::Message& message, Result<UniqueFd> fd);
   void handle_stopped(int signo);
   void handle_signals();
   void check_deadlines();

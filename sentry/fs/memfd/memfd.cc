@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "sentry/task/kernel_lock.h"
+#include "platform/trap/trap_platform.h"
+#include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 #include "sentry/vfs/anon.h"
 
@@ -164,9 +166,15 @@ Result<int64_t> MemfdFile::seek(Task&, int64_t offset, int whence) {
   return target;
 }
 
-Result<MappableFd> MemfdFile::mappable_fd(Task&, int prot, bool shared) {
+Result<int> MemfdInode::read_only_fd(keeper::Channel& keeper) {
+  if (!read_only_fd_.valid()) read_only_fd_ = TRY(keeper.reopen_read_only(fd_.get()));
+  return read_only_fd_.get();
+}
+
+Result<MappableFd> MemfdFile::mappable_fd(Task& task, int prot, bool shared) {
   if (!readable() || (shared && (prot & PROT_WRITE) && !writable())) return Err(EACCES);
-  return MappableFd{.fd = inode_->fd(), .host_offset = 0, .shared_key = true};
+  const int fd = writable() ? inode_->fd() : TRY(inode_->read_only_fd(task.kernel().platform->keeper()));
+  return MappableFd{.fd = fd, .host_offset = 0, .shared_key = true};
 }
 
 Result<void> MemfdFile::truncate(Task&, int64_t size) {

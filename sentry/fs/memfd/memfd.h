@@ -4,6 +4,7 @@
 #include <string>
 
 #include "platform/base/unique_fd.h"
+#include "platform/keeper/channel.h"
 #include "sentry/vfs/file.h"
 #include "sentry/vfs/inode.h"
 
@@ -13,6 +14,8 @@ class MemfdInode final : public Inode {
  public:
   MemfdInode(UniqueFd fd, std::string name, const Attr& attr);
   int fd() const { return fd_.get(); }
+  // A descriptor that cannot write, for those who may only read (HAZARDS S6).
+  Result<int> read_only_fd(keeper::Channel& keeper);
   const std::string& name() const { return name_; }
 
   uint32_t type() const override { return S_IFREG; }
@@ -24,6 +27,7 @@ class MemfdInode final : public Inode {
 
  private:
   UniqueFd fd_;
+  UniqueFd read_only_fd_;
   std::string name_;
   Attr attr_;  // what is not the host's: mode, owner, number
 };

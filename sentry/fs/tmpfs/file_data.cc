@@ -284,4 +284,10 @@ Result<int> FileData::memfd(bool writable) {
   return fd_.get();
 }
 
+Result<int> FileData::read_only_memfd(keeper::Channel& keeper) {
+  TRY(memfd(false));
+  if (!read_only_fd_) read_only_fd_ = TRY(keeper.reopen_read_only(fd_.get()));
+  return read_only_fd_.get();
+}
+
 }  // namespace uks

@@ -9,6 +9,7 @@
 
 #include "platform/base/result.h"
 #include "platform/base/unique_fd.h"
+#include "platform/keeper/channel.h"
 #include "sentry/usermem/io.h"
 
 namespace uks {
@@ -58,6 +59,9 @@ class FileData {
   // The memfd, made now if there was none. With `writable` the whole size counts as used, since the
   // host fills holes without asking.
   Result<int> memfd(bool writable);
+  // A descriptor of it that cannot write, for guests that may only read (HAZARDS S6): a mapping of a
+  // writable one could be made writable with mprotect.
+  Result<int> read_only_memfd(keeper::Channel& keeper);
 
  private:
   using Page = std::array<char, kPage>;
@@ -70,6 +74,7 @@ class FileData {
   uint64_t size_ = 0;
   std::vector<std::unique_ptr<Page>> pages_;
   UniqueFd fd_;
+  UniqueFd read_only_fd_;
   uint64_t charged_ = 0;   // pages
   bool pledged_ = false;   // charged by size, not by use
 };

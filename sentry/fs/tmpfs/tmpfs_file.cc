@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include "sentry/fs/tmpfs/tmpfs.h"
+#include "platform/trap/trap_platform.h"
+#include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 #include "sentry/vfs/permissions.h"
 
@@ -41,9 +43,10 @@ Result<size_t> TmpfsFile::write(Task& task, IoSource& source) {
   return n;
 }
 
-Result<MappableFd> TmpfsFile::mappable_fd(Task&, int, bool shared) {
+Result<MappableFd> TmpfsFile::mappable_fd(Task& task, int, bool shared) {
   MappableFd m;
-  m.fd = TRY(inode_->data().memfd(shared && writable()));
+  m.fd = writable() ? TRY(inode_->data().memfd(shared))
+                    : TRY(inode_->data().read_only_memfd(task.kernel().platform->keeper()));
   m.shared_key = true;
   return m;
 }
