@@ -9,6 +9,7 @@
 #include "gofer/server/main.h"
 #include "platform/base/log.h"
 #include "platform/host/identity.h"
+#include "platform/host/layers.h"
 #include "platform/keeper/fds.h"
 #include "sentry/boot/config.h"
 #include "sentry/boot/main.h"
@@ -51,6 +52,8 @@ int gofer_role() {
 
 int sentry_role() {
   use_one_arena();
+  HostLayers layers;
+  enter_namespaces(layers);
   if (!drop_to_sentry_identity()) {
     cli::print_notice("internal: cannot give up privileges");
     return cli::kExitFailure;
@@ -63,7 +66,7 @@ int sentry_role() {
   }
   ::close(keeper::kConfigFd);
   set_up_logging("sentry", keeper::kLogFd, config->log_level);
-  return sentry_main(std::move(*config));
+  return sentry_main(std::move(*config), layers);
 }
 
 }  // namespace

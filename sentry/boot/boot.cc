@@ -50,7 +50,8 @@ std::string make_boot_id() {
 
 }  // namespace
 
-Boot::Boot(SandboxConfig config) : config_(std::move(config)), events_(kernel_) {}
+Boot::Boot(SandboxConfig config, HostLayers layers)
+    : config_(std::move(config)), layers_(layers), events_(kernel_) {}
 Boot::~Boot() = default;
 
 bool Boot::fail(const std::string& text, int status) {
@@ -60,10 +61,17 @@ bool Boot::fail(const std::string& text, int status) {
 }
 
 bool Boot::make_platform() {
+  if (config_.platform == "ptrace") {
+    return fail("--platform ptrace: this build has only the trap platform; leave the flag out, or say trap");
+  }
   auto layout = find_layout();
   if (!layout) return fail(fmt::format("internal: no room for the stub: {}", strerror(layout.error().value)));
   layout_ = std::move(*layout);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return fail("internal: no_new_privs is refused");
+  // Before the zygotes: they have to be in the same domain (PITFALLS 18). Nothing is opened from here on.
+  enter_landlock(layers_);
+  LOG_DEBUG("layers: ipc and uts namespaces {}, user namespace {}, landlock interface {}",
+            layers_.ipc_and_uts_namespaces, layers_.user_namespace, layers_.landlock_abi);
   std::vector<Zygote> zygotes;
   for (unsigned i = 0; i < kShards; i++) {
     auto zygote = make_zygote(layout_);
@@ -300,9 +308,9 @@ void Boot::on_finished(int wait_status) {
   keeper_->send(keeper::Op::kExit, 0, wait_status);
 }
 
-int sentry_main(SandboxConfig config) {
+int sentry_main(SandboxConfig config, HostLayers layers) {
   // Never destroyed: worker threads use it until the process ends.
-  auto* boot = new Boot(std::move(config));
+  auto* boot = new Boot(std::move(config), layers);
   const int status = boot->run();
   _exit(status);
 }

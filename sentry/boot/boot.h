@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gofer/proto/client.h"
+#include "platform/host/layers.h"
 #include "platform/trap/trap_platform.h"
 #include "sentry/boot/config.h"
 #include "sentry/ipc/futex.h"
@@ -15,7 +16,7 @@ namespace uks {
 
 class Boot final : private HostWatcher {
  public:
-  explicit Boot(SandboxConfig config);
+  Boot(SandboxConfig config, HostLayers layers);
   ~Boot() override;
 
   // The whole life of the sentry; its exit status.
@@ -39,6 +40,7 @@ class Boot final : private HostWatcher {
   bool fail(const std::string& text, int status = 125);
 
   SandboxConfig config_;
+  HostLayers layers_;
   std::array<std::string, 3> stdio_names_;  // host paths of the standard streams; empty: none
   std::unique_ptr<keeper::Channel> keeper_;
   StubLayout layout_;
