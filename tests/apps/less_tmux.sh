@@ -72,11 +72,13 @@ drive_less() {
 scenario less "bash -c 'ls | less'" drive_less
 
 drive_ctrl_c() {
-  keys "clear; $1; echo status \$?" Enter
+  keys "clear; $1" Enter
   sleep 1
   keys C-c
+  sleep 0.5
+  keys 'echo status $?' Enter
   wait_for '^status' || echo 'no status'
-  body | grep status
+  body | grep '^status'
 }
 scenario ctrl_c 'sleep 100' drive_ctrl_c
 scenario ctrl_c_trap "bash -c 'trap \"echo caught; exit 5\" INT; sleep 100 & wait'" drive_ctrl_c
@@ -89,11 +91,13 @@ drive_ctrl_z() {
   keys 'clear; jobs | grep -c Stopped; echo again' Enter
   wait_for '^again' || echo 'no shell'
   body | head -2
-  keys 'clear; fg >/dev/null; echo status $?' Enter
+  keys 'clear; fg >/dev/null' Enter
   sleep 0.5
   keys C-c
+  sleep 0.5
+  keys 'echo status $?' Enter
   wait_for '^status' || echo 'no status'
-  body | grep status
+  body | grep '^status'
 }
 scenario ctrl_z 'sleep 100' drive_ctrl_z
 
@@ -135,7 +139,7 @@ sleep 1.5
 shell=$(mux list-panes -t t -F '#{pane_pid}')
 keeper=$(pgrep -P "$shell" | head -1)
 for p in $(pgrep -P "${keeper:-0}"); do
-  if grep -qz -e '--role=sentry' "/proc/$p/cmdline"; then kill -KILL "$p"; fi
+  if grep -qz -e '--role=sentry' "/proc/$p/cmdline" 2>/dev/null; then kill -KILL "$p"; fi
 done
 sleep 1
 keys C-c Enter
