@@ -93,6 +93,10 @@ void Platform::reap() {
 void Platform::unlock_and_flush() {
   client_->run_pending();
   refill();
+  unlock_and_send();
+}
+
+void Platform::unlock_and_send() {
   std::vector<Outgoing> batch;
   batch.swap(outgoing_);
   lock_.unlock();

@@ -74,6 +74,8 @@ class Platform {
   // ---- For every thread that changed kernel state: call it with the lock held; it runs what became
   // runnable, drops the lock, sends the replies.
   void unlock_and_flush();
+  // Drops the lock and sends the replies, no more: for a caller that will take the lock again.
+  void unlock_and_send();
   // With the lock held: what arrived while the caller held it is answered before it returns.
   size_t pooled() const { return pool_.size(); }
 

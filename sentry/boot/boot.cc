@@ -86,6 +86,9 @@ bool Boot::make_platform() {
   dispatcher_ = std::make_unique<Dispatcher>(kernel_, dispatch_call);
   platform_ = std::make_unique<Platform>(kernel_lock, *keeper_, layout_, std::move(zygotes));
   kernel_.platform = platform_.get();
+  static Platform* the_platform;
+  the_platform = platform_.get();
+  drop_kernel_lock = [] { the_platform->unlock_and_send(); };
   kernel_.dispatcher = dispatcher_.get();
   kernel_.futexes = &futexes_;
   kernel_.events = &events_;

@@ -15,6 +15,7 @@
 namespace uks {
 
 Mutex kernel_lock;
+void (*drop_kernel_lock)() = [] { kernel_lock.unlock(); };
 
 namespace {
 constexpr pid_t kPidMax = 4194304;
