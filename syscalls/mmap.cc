@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "gen/syscalls.h"
@@ -46,6 +47,17 @@ Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
   return {};
 }
 
+// RLIMIT_AS: the host's count of the stub process, less the stub's own region. ENOMEM.
+Result<void> check_address_space(Task& task, uint64_t more) {
+  const uint64_t limit = task.group().limits[RLIMIT_AS].rlim_cur;
+  if (limit == RLIM64_INFINITY) return {};
+  const std::string statm = TRY(read_host_proc(*task.mm, "statm"));
+  const uint64_t used = strtoull(statm.c_str(), nullptr, 10) * kPage;
+  constexpr uint64_t kOwn = UKS_STUB_TEXT_SIZE + 0x1000 + UKS_WINDOW_SIZE + uint64_t{UKS_SLOTS} * UKS_AREA_SIZE;
+  if (used + more > limit + kOwn) return Err(ENOMEM);
+  return {};
+}
+
 }  // namespace
 
 Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t prot, uint64_t flags, int fd,
@@ -69,7 +81,12 @@ Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t pr
   order.length = length;
   order.prot = static_cast<uint32_t>(prot);
   order.flags = static_cast<uint32_t>(flags & kPassedFlags) | (shared ? MAP_SHARED : MAP_PRIVATE);
-  if (flags & MAP_ANONYMOUS) {
+  TRY(check_address_space(task, length));
+  if ((flags & MAP_ANONYMOUS) && !shared) {
+    // Only here because of RLIMIT_AS: the stub makes it otherwise.
+    if (flags & MAP_HUGETLB) return Err(ENOMEM);
+    order.flags |= MAP_ANONYMOUS;
+  } else if (flags & MAP_ANONYMOUS) {
     task.donation = TRY(make_shared_object((length + kPage - 1) & ~(kPage - 1)));
     order.offset = 0;
   } else {

@@ -62,6 +62,16 @@ timeval to_timeval(uint64_t ns) {
           .tv_usec = static_cast<int64_t>(ns % 1'000'000'000 / 1000)};
 }
 
+// With RLIMIT_AS set, private mappings are no longer made behind the sentry's back. (Set for another
+// process it takes effect at that one's next execve.)
+void tell_stub_of_limit(Task& task) {
+  if (!task.thread) return;
+  uks_order order{};
+  order.op = UKS_ORDER_SET_LIMITED;
+  order.addr = task.group().limits[RLIMIT_AS].rlim_cur != RLIM64_INFINITY;
+  task.thread->add_order(order);
+}
+
 }  // namespace
 
 Result<int64_t> sys_getrlimit(Task& task, uint32_t resource, UserOut limit) {
@@ -72,6 +82,7 @@ Result<int64_t> sys_getrlimit(Task& task, uint32_t resource, UserOut limit) {
 Result<int64_t> sys_setrlimit(Task& task, uint32_t resource, UserIn limit) {
   const auto wanted = TRY(task.copy_in<rlimit64>(limit));
   TRY(change(task, task.group(), resource, &wanted));
+  if (resource == RLIMIT_AS) tell_stub_of_limit(task);
   return 0;
 }
 
@@ -90,6 +101,7 @@ Result<int64_t> sys_prlimit64(Task& task, int pid, uint32_t resource, UserIn new
   }
   const auto old = TRY(change(task, target->group(), resource, new_limit ? &wanted : nullptr));
   if (old_limit) TRY(task.copy_out(old_limit, old));
+  if (new_limit && resource == RLIMIT_AS && target == &task) tell_stub_of_limit(task);
   return 0;
 }
 

@@ -48,6 +48,7 @@ enum uks_order_op {
   UKS_ORDER_MUNMAP = 5,
   UKS_ORDER_MPROTECT = 6,
   UKS_ORDER_SET_BRK = 7,     // program break starts at `addr`
+  UKS_ORDER_SET_LIMITED = 9, // from now on (`addr` 1) the sentry is asked about every mmap and brk
   UKS_ORDER_CMPXCHG = 8,     // 32 bits at `addr`: if equal to `prot` becomes `flags`; old value -> result
 };
 
@@ -151,6 +152,7 @@ struct uks_stub_process {
   uint64_t brk_now;
   uint64_t region_end;
   uint64_t brk_limit;       // RLIMIT_DATA-like bound in bytes
+  uint64_t limited;         // RLIMIT_AS is set: the sentry checks it
 };
 
 // At the bottom of every area.

@@ -53,7 +53,7 @@ int serve_memory_call(uint64_t nr, const uint64_t* args, long* result) {
       return 1;
     case __NR_mmap: {
       const uint64_t flags = args[3];
-      if ((flags & MAP_TYPE) != MAP_PRIVATE || !(flags & MAP_ANONYMOUS)) return 0;
+      if ((flags & MAP_TYPE) != MAP_PRIVATE || !(flags & MAP_ANONYMOUS) || process_data()->limited) return 0;
       if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) && touches_stub(args[0], args[1])) {
         *result = -kEnomem;
         return 1;
@@ -116,6 +116,9 @@ long run_order(struct uks_slot* slot, const struct uks_order* order, uint64_t* c
     case UKS_ORDER_SET_BRK:
       process_data()->brk_start = process_data()->brk_now = order->addr;
       process_data()->brk_limit = order->length;
+      return 0;
+    case UKS_ORDER_SET_LIMITED:
+      process_data()->limited = order->addr;
       return 0;
     case UKS_ORDER_CMPXCHG: {
       uint32_t old = 0;

@@ -98,7 +98,7 @@ Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request) {
   group->oom_score_adj_min = from.oom_score_adj_min;
   group->limits = from.limits;
   if (group->limits[RLIMIT_CPU].rlim_cur != RLIM64_INFINITY) GroupTimers::of(*group).watch_cpu_limit();
-  group->executable = from.executable;
+  group->set_executable(from.executable);
   group->executable_path = from.executable_path;
   group->command_line = from.command_line;
   group->environment = from.environment;

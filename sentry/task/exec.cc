@@ -316,7 +316,7 @@ void reset_for_exec(Task& task, Kernel& kernel, const Program& program, const st
   if (task.fs_context->ref_count() > 1) task.fs_context = task.fs_context->clone();
   const size_t slash = program.path.rfind('/');
   task.comm = program.path.substr(slash == std::string::npos ? 0 : slash + 1, 15);
-  group.executable = program.executable;
+  group.set_executable(program.executable);
   group.executable_path = program.path;
   group.command_line.clear();
   for (const std::string& s : program.argv) group.command_line += s + '\0';
@@ -426,6 +426,12 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
   set_brk.addr = brk;
   set_brk.length = uint64_t{1} << 40;
   orders.push_back(set_brk);
+  if (group.limits[RLIMIT_AS].rlim_cur != RLIM64_INFINITY) {
+    uks_order limited{};
+    limited.op = UKS_ORDER_SET_LIMITED;
+    limited.addr = 1;
+    orders.push_back(limited);
+  }
   uks_order map_stack{};
   map_stack.op = UKS_ORDER_MMAP;
   map_stack.addr = stack_top - stack_size;

@@ -105,6 +105,7 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
   }
   group.pending.clear();
   group.timers = nullptr;
+  group.set_executable(nullptr);
   group.zombie = true;
   group.exit_status = wait_status;
   group.stopped = false;

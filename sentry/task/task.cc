@@ -5,6 +5,7 @@
 #include "sentry/task/kernel.h"
 #include "sentry/vfs/fd_table.h"
 #include "sentry/vfs/file.h"
+#include "sentry/vfs/inode.h"
 #include "sentry/vfs/fs_context.h"
 
 namespace uks {
@@ -45,7 +46,13 @@ ThreadGroup::ThreadGroup(Kernel& k, pid_t p) : kernel(k), pid(p), actions(make_r
   for (rlimit64& limit : limits) limit = {RLIM64_INFINITY, RLIM64_INFINITY};
 }
 
-ThreadGroup::~ThreadGroup() = default;
+ThreadGroup::~ThreadGroup() { set_executable(nullptr); }
+
+void ThreadGroup::set_executable(Ref<File> file) {
+  if (file && file->inode()) file->inode()->executions++;
+  if (executable && executable->inode()) executable->inode()->executions--;
+  executable = std::move(file);
+}
 
 // ---- Waiting
 

@@ -250,7 +250,9 @@ class ThreadGroup : public RefCounted {
   Epitaph epitaph;
   std::array<rlimit64, RLIM_NLIMITS> limits{};
 
-  Ref<File> executable;                  // /proc/PID/exe
+  Ref<File> executable;                  // /proc/PID/exe; set with set_executable
+  // Null at the end. Keeps count at the inode of who runs it.
+  void set_executable(Ref<File> file);
   std::string executable_path;
   std::string command_line;              // NUL-separated, as /proc/PID/cmdline shows it
   std::string environment;               // NUL-separated, as given to execve

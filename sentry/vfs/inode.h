@@ -49,6 +49,8 @@ class Inode : public RefCounted {
   explicit Inode(FileSystem& fs);
   ~Inode() override;
   FileSystem& fs() const { return *fs_; }
+  // Processes whose program it is: while there are any it cannot be opened for writing (ETXTBSY).
+  int executions = 0;
 
   // S_IFMT bits; never change.
   virtual uint32_t type() const = 0;

@@ -68,6 +68,7 @@ Result<void> truncate_place(Task& task, const Path& place, int64_t size) {
   if (attr.is_dir()) return Err(EISDIR);
   if (!attr.is_regular()) return Err(EINVAL);
   TRY(check_place(task, place, kMayWrite));
+  if (place.inode()->executions > 0) return Err(ETXTBSY);
   SetAttr changes;
   changes.size = static_cast<uint64_t>(size);
   if ((attr.mode & (S_ISUID | S_ISGID)) && !task.creds().has_cap(CAP_FSETID))

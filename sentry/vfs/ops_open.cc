@@ -52,6 +52,8 @@ Result<Ref<File>> finish_open(Task& task, const Path& place, int flags, bool cre
   if ((flags & O_DIRECTORY) && !inode->is_dir()) return Err(ENOTDIR);
   Attr attr = TRY(inode->getattr());
   TRY(may_open(task, place, attr, flags, created));
+  const bool writes = (access_mask(flags) & kMayWrite) || (flags & O_TRUNC);
+  if (inode->is_regular() && writes && inode->executions > 0) return Err(ETXTBSY);
   int kept = flags & ~kOpenOnly;
   switch (inode->type()) {
     case S_IFDIR:
