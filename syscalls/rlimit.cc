@@ -69,6 +69,7 @@ void tell_stub_of_limit(Task& task) {
   uks_order order{};
   order.op = UKS_ORDER_SET_LIMITED;
   order.addr = task.group().limits[RLIMIT_AS].rlim_cur != RLIM64_INFINITY;
+  order.length = task.group().limits[RLIMIT_AS].rlim_cur;
   task.thread->add_order(order);
 }
 

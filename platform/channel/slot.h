@@ -48,7 +48,8 @@ enum uks_order_op {
   UKS_ORDER_MUNMAP = 5,
   UKS_ORDER_MPROTECT = 6,
   UKS_ORDER_SET_BRK = 7,     // program break starts at `addr`
-  UKS_ORDER_SET_LIMITED = 9, // from now on (`addr` 1) the sentry is asked about every mmap and brk
+  UKS_ORDER_SET_LIMITED = 9, // from now on (`addr` 1) the sentry is asked about every mmap; brk may
+                             // grow by `length` bytes at most
   UKS_ORDER_CMPXCHG = 8,     // 32 bits at `addr`: if equal to `prot` becomes `flags`; old value -> result
 };
 

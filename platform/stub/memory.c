@@ -119,6 +119,7 @@ long run_order(struct uks_slot* slot, const struct uks_order* order, uint64_t* c
       return 0;
     case UKS_ORDER_SET_LIMITED:
       process_data()->limited = order->addr;
+      if (order->addr) process_data()->brk_limit = order->length;
       return 0;
     case UKS_ORDER_CMPXCHG: {
       uint32_t old = 0;

@@ -430,6 +430,7 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
     uks_order limited{};
     limited.op = UKS_ORDER_SET_LIMITED;
     limited.addr = 1;
+    limited.length = group.limits[RLIMIT_AS].rlim_cur;
     orders.push_back(limited);
   }
   uks_order map_stack{};
