@@ -39,13 +39,13 @@ bpf::Program sentry_filter() {
   // Data of descriptors that the gofer or the keeper handed over; none can be opened here.
   policy.on({SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev,
              SYS_preadv2, SYS_pwritev2, SYS_lseek, SYS_fstat, SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync,
-             SYS_close, SYS_memfd_create, SYS_copy_file_range},
+             SYS_close, SYS_memfd_create},
             allow());
   policy.on(SYS_fcntl, when(arg32(1).in({F_GETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC, F_ADD_SEALS, F_GET_SEALS,
                                          F_GETPIPE_SZ}),
                             allow()));
   // Waiting for stubs, the keeper, the gofer, the guest's streams, deadlines.
-  policy.on({SYS_epoll_wait, SYS_epoll_pwait, SYS_epoll_ctl, SYS_poll, SYS_ppoll, SYS_timerfd_settime, SYS_recvmsg,
+  policy.on({SYS_epoll_wait, SYS_epoll_ctl, SYS_poll, SYS_timerfd_settime, SYS_recvmsg,
              SYS_sendmsg, SYS_recvfrom, SYS_waitid},
             allow());
   // No address: only to the peers of our socket pairs.
@@ -71,7 +71,7 @@ bpf::Program sentry_filter() {
   policy.on(SYS_tgkill, when(arg32(2).equals(SIGURG), allow()));
   // Clocks, chance, the host's name and load (what uname and sysinfo show to guests).
   policy.on({SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_getrandom,
-             SYS_sched_getaffinity, SYS_getcpu, SYS_times, SYS_getrusage, SYS_uname, SYS_sysinfo},
+             SYS_sched_getaffinity, SYS_uname, SYS_sysinfo},
             allow());
   return policy.compile();
 }
