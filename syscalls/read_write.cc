@@ -2,7 +2,9 @@
 #include <linux/fs.h>
 
 #include "gen/syscalls.h"
+#include "sentry/net/socket.h"
 #include "sentry/task/kernel.h"
+#include "sentry/time/clock.h"
 #include "sentry/vfs/fd_table.h"
 #include "syscalls/file_io.h"
 
@@ -51,6 +53,21 @@ Result<void> check_position(const File& file, int64_t pos) {
   return {};
 }
 
+// Waits on the file's queue for `events`; under a socket's time-out a signal is EINTR
+// (sock_intr_errno()). Returns what the handler answers.
+Errno wait_for_file(Task& task, File& file, uint32_t events) {
+  std::optional<MonotonicNs> timeout;
+  if (file.kind() == FileKind::kSocket) {
+    const Socket& socket = static_cast<SocketFile&>(file).socket();
+    timeout = events & EPOLLOUT ? socket.send_timeout() : socket.receive_timeout();
+  }
+  if (!timeout) return task.block({{file.wait_queue(), events}});
+  CallState& call = task.call();
+  if (call.timed_out || *timeout == 0) return Errno{EAGAIN};
+  if (!call.deadline) call.deadline = deadline_from_relative_ns(*timeout);
+  return task.block({{file.wait_queue(), events}}, call.deadline, EINTR);
+}
+
 constexpr int kRwfKnown = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND | RWF_NOAPPEND;
 
 }  // namespace
@@ -84,7 +101,7 @@ Result<int64_t> do_read(Task& task, File& file, UserIovec ranges, std::optional<
   auto r = pos ? file.pread(task, *sink, *pos) : file.read(task, *sink);
   if (r) return static_cast<int64_t>(*r);
   if (r.error() == EAGAIN && !file.nonblocking() && !(rwf & RWF_NOWAIT) && file.wait_queue())
-    return Err(task.block({{file.wait_queue(), EPOLLIN}}));
+    return Err(wait_for_file(task, file, EPOLLIN));
   return Err(r.error());
 }
 
@@ -103,7 +120,7 @@ Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional
     auto r = pos ? file.pwrite(task, *source, *pos + static_cast<int64_t>(done)) : file.write(task, *source);
     if (!r) {
       if (r.error() == EAGAIN && !file.nonblocking() && !(rwf & RWF_NOWAIT) && file.wait_queue()) {
-        Errno e = task.block({{file.wait_queue(), EPOLLOUT}});
+        Errno e = wait_for_file(task, file, EPOLLOUT);
         if (e == kBlocked || done == 0) return Err(e);
         break;
       }

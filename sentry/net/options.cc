@@ -79,8 +79,7 @@ bool Socket::is_stored_option(int level, int option) const {
 
 Result<void> Socket::set_option(Task& task, int level, int option, std::string_view value) {
   if (level != SOL_SOCKET) {
-    if (family() == AF_UNIX) return Err(EOPNOTSUPP);
-    if (!is_stored_option(level, option)) return Err(ENOPROTOOPT);
+    if (!is_stored_option(level, option)) return Err(unknown_option_error(level));
     // Many of the IP options may be given as one byte (do_ip_setsockopt()).
     int v = 0;
     if (value.size() >= sizeof v) {
@@ -102,6 +101,7 @@ Result<void> Socket::set_option(Task& task, int level, int option, std::string_v
   switch (option) {
     case SO_DEBUG:
       if (v && !task.creds().has_cap(CAP_NET_ADMIN)) return Err(EACCES);
+      debug_ = v != 0;
       return {};
     case SO_REUSEADDR:
       reuse_address_ = v != 0;
@@ -166,18 +166,21 @@ Result<void> Socket::set_option(Task& task, int level, int option, std::string_v
   }
 }
 
-Result<std::string> Socket::peer_credentials_option(int) { return Err(ENOPROTOOPT); }
+Result<std::string> Socket::peer_credentials_option(int option) {
+  if (option != SO_PEERCRED) return Err(ENODATA);
+  const ucred nobody{0, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
+  return std::string(reinterpret_cast<const char*>(&nobody), sizeof nobody);
+}
 
 Result<std::string> Socket::get_option(Task&, int level, int option) {
   if (level != SOL_SOCKET) {
-    if (family() == AF_UNIX) return Err(EOPNOTSUPP);
-    if (!is_stored_option(level, option)) return Err(ENOPROTOOPT);
+    if (!is_stored_option(level, option)) return Err(unknown_option_error(level));
     const auto it = stored_.find({level, option});
     return int_bytes(it == stored_.end() ? 0 : it->second);
   }
   switch (option) {
     case SO_DEBUG:
-      return int_bytes(0);
+      return int_bytes(debug_);
     case SO_REUSEADDR:
       return int_bytes(reuse_address_);
     case SO_REUSEPORT:
@@ -195,6 +198,7 @@ Result<std::string> Socket::get_option(Task&, int level, int option) {
     case SO_KEEPALIVE:
       return int_bytes(keep_alive_);
     case SO_PASSCRED:
+      if (family() != AF_UNIX) return Err(EOPNOTSUPP);
       return int_bytes(pass_credentials_);
     case SO_ACCEPTCONN:
       return int_bytes(is_listening());

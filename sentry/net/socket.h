@@ -107,14 +107,20 @@ class Socket : public RefCounted {
   size_t send_limit() const;
   // Whether `level`/`option` is an int that this socket only keeps.
   virtual bool is_stored_option(int level, int option) const;
+  // For an option that is none: ENOPROTOOPT, or EOPNOTSUPP where the protocol has no such level.
+  virtual int unknown_option_error(int level) const {
+    (void)level;
+    return EOPNOTSUPP;
+  }
   virtual bool is_listening() const { return false; }
+  // SO_PEERCRED and SO_PEERGROUPS: only AF_UNIX knows its peers.
   virtual Result<std::string> peer_credentials_option(int option);
 
   int shutdown_ = 0;
   int error_ = 0;
   bool no_space_ = false;  // somebody saw that there is no room: tell when there is
   bool reuse_address_ = false, reuse_port_ = false, broadcast_ = false, pass_credentials_ = false;
-  bool keep_alive_ = false;
+  bool keep_alive_ = false, debug_ = false;
   linger linger_{};
   size_t send_buffer_ = kDefaultSocketBuffer, receive_buffer_ = kDefaultSocketBuffer;
   bool buffer_chosen_ = false;

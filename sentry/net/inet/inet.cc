@@ -161,6 +161,13 @@ Result<void> InetSocket::set_option(Task& task, int level, int option, std::stri
     v6_only_ = v != 0;
     return {};
   }
+  if ((level == IPPROTO_IP && (option == IP_ADD_MEMBERSHIP || option == IP_DROP_MEMBERSHIP)) ||
+      (level == IPPROTO_IPV6 && family() == AF_INET6 &&
+       (option == IPV6_ADD_MEMBERSHIP || option == IPV6_DROP_MEMBERSHIP))) {
+    // lo does no multicast (ip_mc_find_dev()).
+    if (type() == SOCK_STREAM) return Err(EPROTO);
+    return Err(value.size() < sizeof(ip_mreq) ? EINVAL : ENODEV);
+  }
   return Socket::set_option(task, level, option, value);
 }
 

@@ -31,6 +31,9 @@ class InetSocket : public Socket {
 
  protected:
   bool is_stored_option(int level, int option) const override;
+  int unknown_option_error(int level) const override {
+    return family() == AF_INET6 || level == IPPROTO_IP || level == protocol() ? ENOPROTOOPT : EOPNOTSUPP;
+  }
   // Where a packet to `to` goes and what its source would be; `to` becomes definite (any -> loopback).
   // ENETUNREACH: no route. EACCES: broadcast without SO_BROADCAST.
   Result<void> route(InetAddress& to, InetAddress& source) const;

@@ -228,6 +228,8 @@ Result<void> TcpSocket::shutdown(int how) {
   switch (state_) {
     case State::kClosed:
     case State::kReset:
+      shutdown_ |= bits;  // inet_shutdown() sets them even so
+      wake_all();
       return Err(ENOTCONN);
     case State::kListening:
       if (bits & kNoReceive) {
