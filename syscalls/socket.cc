@@ -162,7 +162,7 @@ Result<int64_t> accept_connection(Task& task, int fd, UserAddr address, UserAddr
   // A connection that gets no descriptor stays in the queue: the descriptor comes first.
   int made = -1;
   if (socket.poll_events() & EPOLLIN) made = TRY(task.fds().install(task, listener, flags & SOCK_CLOEXEC));
-  auto accepted = socket.accept(task);
+  auto accepted = socket.accept(task, listener->nonblocking());
   const auto give_up = [&](Errno e) {
     if (made >= 0) (void)task.fds().close(task, made);
     return Err(e);

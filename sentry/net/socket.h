@@ -32,7 +32,7 @@ struct SendRequest {
 struct RecvRequest {
   IoSink& sink;
   int flags = 0;                    // MSG_*
-  int out_flags = 0;                // MSG_TRUNC, MSG_EOR
+  int out_flags = 0;                // MSG_TRUNC
   RawAddress from;
   std::optional<ucred> creds;       // set by AF_UNIX for SO_PASSCRED
   FilesInFlight files;
@@ -54,8 +54,8 @@ class Socket : public RefCounted {
   // later call. A connection in the background gives EINPROGRESS.
   virtual Result<void> connect(Task& task, const RawAddress& address, bool nonblocking, bool again,
                                WaitQueue** wait_on) = 0;
-  // A connected socket, not yet in a description. EAGAIN: wait for EPOLLIN.
-  virtual Result<Ref<Socket>> accept(Task& task) = 0;
+  // A connected socket, not yet in a description. EAGAIN: wait for EPOLLIN, unless `nonblocking`.
+  virtual Result<Ref<Socket>> accept(Task& task, bool nonblocking) = 0;
   // Bytes taken; a stream may take fewer than there are. EPIPE without SIGPIPE, which is the caller's.
   virtual Result<size_t> send(Task& task, SendRequest& request) = 0;
   // Bytes given; for MSG_TRUNC of datagrams their full length.

@@ -166,7 +166,10 @@ Result<void> InetSocket::set_option(Task& task, int level, int option, std::stri
        (option == IPV6_ADD_MEMBERSHIP || option == IPV6_DROP_MEMBERSHIP))) {
     // lo does no multicast (ip_mc_find_dev()).
     if (type() == SOCK_STREAM) return Err(EPROTO);
-    return Err(value.size() < sizeof(ip_mreq) ? EINVAL : ENODEV);
+    // Both structures begin with the group's address; struct ipv6_mreq has 20 bytes.
+    if (value.size() < (level == IPPROTO_IP ? sizeof(ip_mreq) : sizeof(ipv6_mreq))) return Err(EINVAL);
+    const auto first = static_cast<unsigned char>(value[0]);
+    return Err((level == IPPROTO_IP ? (first & 0xf0) == 0xe0 : first == 0xff) ? ENODEV : EINVAL);
   }
   return Socket::set_option(task, level, option, value);
 }

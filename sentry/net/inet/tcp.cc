@@ -93,7 +93,7 @@ void TcpSocket::admit_waiting() {
   }
 }
 
-Result<Ref<Socket>> TcpSocket::accept(Task&) {
+Result<Ref<Socket>> TcpSocket::accept(Task&, bool) {
   if (state_ != State::kListening) return Err(EINVAL);
   if (backlog_.empty()) return Err(EAGAIN);
   Ref<TcpSocket> accepted = std::move(backlog_.front());
@@ -244,6 +244,7 @@ Result<void> TcpSocket::shutdown(int how) {
     case State::kConnected:
       break;
   }
+  if (both_finished()) return Err(ENOTCONN);
   const bool fin = (bits & kNoSend) && !(shutdown_ & kNoSend);
   shutdown_ |= bits;
   if (fin && peer_) peer_->finish_receiving();
@@ -329,7 +330,7 @@ Result<size_t> TcpSocket::recv(Task&, RecvRequest& request) {
 }
 
 Result<RawAddress> TcpSocket::peer_name() const {
-  if (state_ != State::kConnected) return Err(ENOTCONN);
+  if (state_ != State::kConnected || both_finished()) return Err(ENOTCONN);
   return raw_inet_address(family(), remote_);
 }
 

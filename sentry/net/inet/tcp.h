@@ -15,7 +15,7 @@ class TcpSocket final : public InetSocket {
   Result<void> listen(Task& task, int backlog) override;
   Result<void> connect(Task& task, const RawAddress& address, bool nonblocking, bool again,
                        WaitQueue** wait_on) override;
-  Result<Ref<Socket>> accept(Task& task) override;
+  Result<Ref<Socket>> accept(Task& task, bool nonblocking) override;
   Result<size_t> send(Task& task, SendRequest& request) override;
   Result<size_t> recv(Task& task, RecvRequest& request) override;
   Result<void> shutdown(int how) override;
@@ -41,6 +41,8 @@ class TcpSocket final : public InetSocket {
     kReset,       // a connection that ended by RST
   };
 
+  // Both sides have said that they send no more: Linux's socket is in TIME_WAIT or gone.
+  bool both_finished() const { return (shutdown_ & kNoSend) && fin_received_; }
   TcpSocket* find_listener(const InetAddress& to) const;
   bool backlog_full() const { return backlog_.size() > max_backlog_; }
   // Makes the connection of `client` to this listener.

@@ -11,7 +11,7 @@ class UdpSocket final : public InetSocket {
   Result<void> listen(Task&, int) override { return Err(EOPNOTSUPP); }
   Result<void> connect(Task& task, const RawAddress& address, bool nonblocking, bool again,
                        WaitQueue** wait_on) override;
-  Result<Ref<Socket>> accept(Task&) override { return Err(EOPNOTSUPP); }
+  Result<Ref<Socket>> accept(Task&, bool) override { return Err(EOPNOTSUPP); }
   Result<size_t> send(Task& task, SendRequest& request) override;
   Result<size_t> recv(Task& task, RecvRequest& request) override;
   Result<void> shutdown(int how) override;

@@ -133,7 +133,6 @@ Result<size_t> UnixSocket::recv_packet(Task&, RecvRequest& request) {
     if (n < part) return Err(EFAULT);
   }
   if (part < length) request.out_flags |= MSG_TRUNC;
-  if (seqpacket) request.out_flags |= MSG_EOR;
   if (pass_credentials_) request.creds = packet.creds;
   request.from = packet.from;
   if (request.flags & MSG_PEEK) {

@@ -218,10 +218,11 @@ Result<void> UnixSocket::connect(Task& task, const RawAddress& address, bool non
   return {};
 }
 
-Result<Ref<Socket>> UnixSocket::accept(Task&) {
+Result<Ref<Socket>> UnixSocket::accept(Task&, bool nonblocking) {
   if (!connection_based()) return Err(EOPNOTSUPP);
   if (state_ != State::kListening) return Err(EINVAL);
-  if (backlog_.empty()) return Err(shutdown_ & kNoReceive ? EINVAL : EAGAIN);
+  // After shutdown() nobody will come: EINVAL for those who would wait (unix_accept()).
+  if (backlog_.empty()) return Err((shutdown_ & kNoReceive) && !nonblocking ? EINVAL : EAGAIN);
   Ref<UnixSocket> accepted = std::move(backlog_.front());
   backlog_.pop_front();
   room_.wake(EPOLLOUT);

@@ -16,7 +16,7 @@ class UnixSocket final : public Socket {
   Result<void> listen(Task& task, int backlog) override;
   Result<void> connect(Task& task, const RawAddress& address, bool nonblocking, bool again,
                        WaitQueue** wait_on) override;
-  Result<Ref<Socket>> accept(Task& task) override;
+  Result<Ref<Socket>> accept(Task& task, bool nonblocking) override;
   Result<size_t> send(Task& task, SendRequest& request) override;
   Result<size_t> recv(Task& task, RecvRequest& request) override;
   Result<void> shutdown(int how) override;
@@ -28,7 +28,7 @@ class UnixSocket final : public Socket {
 
  protected:
   // unix_writable(): a quarter of the buffer at most is in use.
-  bool writable() const override { return charged() * 4 <= send_limit(); }
+  bool writable() const override { return state_ != State::kListening && charged() * 4 <= send_limit(); }
   bool is_listening() const override { return state_ == State::kListening; }
   Result<std::string> peer_credentials_option(int option) override;
 
