@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,12 @@ namespace {
 
 // At most this many pids are remembered that died before anybody named them.
 constexpr size_t kMaxDeadUnheard = 4096;
+
+int64_t monotonic_ns() {
+  timespec ts{};
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
+}
 
 }  // namespace
 
@@ -45,7 +52,10 @@ Platform::~Platform() = default;
 void Platform::start(PlatformClient& client, unsigned pool_size) {
   client_ = &client;
   pool_size_ = pool_size;
-  for (auto& shard : shards_) shard->worker = std::thread([this, &shard] { work(*shard); });
+  for (auto& shard : shards_) {
+    for (unsigned i = 0; i < kWorkers; i++) shard->workers[i] = std::thread([this, &shard, i] { work(*shard, i); });
+  }
+  watcher_ = std::thread([this] { watch(); });
   reaper_ = std::thread([this] { reap(); });
 }
 
@@ -62,8 +72,16 @@ uint64_t Platform::new_token() {
 
 // ---- Threads that serve
 
-void Platform::work(Shard& shard) {
+thread_local Platform::Worker Platform::current_worker_;
+
+void Platform::work(Shard& shard, unsigned index) {
+  current_worker_ = {&shard, index};
   for (;;) {
+    {
+      std::unique_lock role(shard.role_mutex);
+      shard.busy[index] = false;
+      shard.role_changed.wait(role, [&] { return shard.receiver == index; });
+    }
     auto n = shard.notifier.receive();
     if (!n) {
       if (n.error() == EINTR || n.error() == ENOENT) continue;
@@ -71,9 +89,61 @@ void Platform::work(Shard& shard) {
       client_->on_fatal("a seccomp listener failed");
       return;
     }
+    {
+      const std::lock_guard role(shard.role_mutex);
+      shard.busy[index] = true;
+    }
     lock_.lock();
     handle(shard, *n);
     unlock_and_flush();
+  }
+}
+
+void Platform::unlock_to_block() {
+  if (Shard* shard = current_worker_.shard; shard && shard->receiver == current_worker_.index) {
+    const int64_t now = monotonic_ns();
+    shard->blocked_since.store(now, std::memory_order_relaxed);
+    last_block_.store(now, std::memory_order_relaxed);
+    // The watcher sleeps while nothing blocks: one wake-up for a burst of host calls.
+    if (!watching_.exchange(true)) {
+      const std::lock_guard watch(watch_mutex_);
+      watch_changed_.notify_one();
+    }
+  }
+  unlock_and_send();
+}
+
+void Platform::lock_again() {
+  if (Shard* shard = current_worker_.shard; shard && shard->receiver == current_worker_.index) {
+    shard->blocked_since.store(0, std::memory_order_relaxed);
+  }
+  lock_.lock();
+}
+
+void Platform::watch() {
+  for (;;) {
+    {
+      std::unique_lock watch(watch_mutex_);
+      watch_changed_.wait(watch, [&] { return watching_.load(); });
+    }
+    while (monotonic_ns() - last_block_.load(std::memory_order_relaxed) < kWatchAfterwards) {
+      timespec pause{0, kPatience};
+      nanosleep(&pause, nullptr);
+      for (auto& shard : shards_) {
+        const int64_t since = shard->blocked_since.load(std::memory_order_relaxed);
+        if (since == 0 || monotonic_ns() - since < kPatience) continue;
+        last_block_.store(monotonic_ns(), std::memory_order_relaxed);  // as long as it lasts
+        const std::lock_guard role(shard->role_mutex);
+        for (unsigned i = 0; i < kWorkers; i++) {
+          if (shard->busy[i] || i == shard->receiver) continue;
+          shard->receiver = i;
+          shard->blocked_since.store(0, std::memory_order_relaxed);
+          shard->role_changed.notify_all();
+          break;
+        }
+      }
+    }
+    watching_.store(false);
   }
 }
 

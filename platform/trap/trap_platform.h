@@ -3,9 +3,13 @@
 // All state is under the kernel lock, which the platform is given. Replies are collected while it is
 // held and sent after it is dropped (PITFALLS 4).
 #pragma once
+#include <array>
+#include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -74,20 +78,37 @@ class Platform {
   // ---- For every thread that changed kernel state: call it with the lock held; it runs what became
   // runnable, drops the lock, sends the replies.
   void unlock_and_flush();
-  // Drops the lock and sends the replies, no more: for a caller that will take the lock again.
-  void unlock_and_send();
+  // Around a host call that may block: drops the lock and sends the replies; takes it again. A worker
+  // that stays away longer than kPatience loses its role as its shard's receiver to an idle one.
+  void unlock_to_block();
+  void lock_again();
   // With the lock held: what arrived while the caller held it is answered before it returns.
   size_t pooled() const { return pool_.size(); }
 
  private:
+  static constexpr unsigned kWorkers = 3;                   // per shard
+  static constexpr int64_t kPatience = 5'000'000;           // ns
+  static constexpr int64_t kWatchAfterwards = 500'000'000;  // ns that the watcher stays awake
+
   struct Shard {
     explicit Shard(UniqueFd listener) : notifier(std::move(listener)) {}
     Notifier notifier;
     GuestThread* zygote = nullptr;
     Ref<AddressSpace> zygote_mm;
     bool zygote_idle = false;
-    std::thread worker;
+    // At most one thread receives at a time (PITFALLS 1).
+    std::array<std::thread, kWorkers> workers;
+    std::mutex role_mutex;
+    std::condition_variable role_changed;
+    std::atomic<unsigned> receiver{0};        // index of the worker that has the role
+    std::array<bool, kWorkers> busy{};        // it handles a notification
+    std::atomic<int64_t> blocked_since{0};    // CLOCK_MONOTONIC ns; the receiver is in a host call. 0: it is not
   };
+  struct Worker {
+    Shard* shard = nullptr;
+    unsigned index = 0;
+  };
+  static thread_local Worker current_worker_;
   struct Outgoing {
     const Notifier* notifier;
     uint64_t id;
@@ -97,7 +118,10 @@ class Platform {
     Ref<AddressSpace> mm;   // ... or this does (a window)
   };
 
-  void work(Shard& shard);
+  void work(Shard& shard, unsigned index);
+  // Hands the receiver's role on where a worker has been blocked for too long. Sleeps while nobody blocks.
+  void watch();
+  void unlock_and_send();
   void reap();
   void handle(Shard& shard, const Notification& n);
   void handle_hello(Shard& shard, const Notification& n);
@@ -119,6 +143,11 @@ class Platform {
   PlatformClient* client_ = nullptr;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::thread reaper_;
+  std::thread watcher_;
+  std::mutex watch_mutex_;
+  std::condition_variable watch_changed_;
+  std::atomic<bool> watching_{false};
+  std::atomic<int64_t> last_block_{0};
   unsigned pool_size_ = 0;
   unsigned in_the_making_ = 0;
   std::deque<GuestThread*> pool_;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -32,6 +33,7 @@ namespace uks {
 namespace {
 
 constexpr unsigned kShards = 2;       // listeners: one for each core that guests are likely to use
+constexpr uint64_t kHwcap2Fsgsbase = 2;  // HWCAP2_FSGSBASE in arch/x86/include/uapi/asm/hwcap2.h
 constexpr unsigned kPoolSize = 3;     // fresh stubs at hand
 constexpr uint64_t kAllCapabilities = (uint64_t{1} << 41) - 1;
 
@@ -61,6 +63,9 @@ bool Boot::fail(const std::string& text, int status) {
 }
 
 bool Boot::make_platform() {
+  if (!(getauxval(AT_HWCAP2) & kHwcap2Fsgsbase)) {
+    return fail("platform trap needs a CPU and a kernel with FSGSBASE (Linux 5.9 and newer)");
+  }
   if (config_.platform == "ptrace") {
     return fail("--platform ptrace: this build has only the trap platform; leave the flag out, or say trap");
   }
@@ -88,7 +93,8 @@ bool Boot::make_platform() {
   kernel_.platform = platform_.get();
   static Platform* the_platform;
   the_platform = platform_.get();
-  drop_kernel_lock = [] { the_platform->unlock_and_send(); };
+  drop_kernel_lock = [] { the_platform->unlock_to_block(); };
+  retake_kernel_lock = [] { the_platform->lock_again(); };
   kernel_.dispatcher = dispatcher_.get();
   kernel_.futexes = &futexes_;
   kernel_.events = &events_;

@@ -16,6 +16,7 @@ namespace uks {
 
 Mutex kernel_lock;
 void (*drop_kernel_lock)() = [] { kernel_lock.unlock(); };
+void (*retake_kernel_lock)() = [] { kernel_lock.lock(); };
 
 namespace {
 constexpr pid_t kPidMax = 4194304;

@@ -14,12 +14,14 @@ extern Mutex kernel_lock;
 // How the lock is dropped: the platform also sends the replies that wait for it, so that a guest that is
 // already served does not wait for another's host call.
 extern void (*drop_kernel_lock)();
+// How it is taken again.
+extern void (*retake_kernel_lock)();
 
 // Drops the kernel lock for a scope. Precondition: the calling thread holds it.
 class Unlocked {
  public:
   Unlocked() UKS_TSA(no_thread_safety_analysis) { drop_kernel_lock(); }
-  ~Unlocked() UKS_TSA(no_thread_safety_analysis) { kernel_lock.lock(); }
+  ~Unlocked() UKS_TSA(no_thread_safety_analysis) { retake_kernel_lock(); }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 };

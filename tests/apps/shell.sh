@@ -24,7 +24,7 @@ same subshells 'x=1; (x=2; echo $x; (x=3; echo $x)); echo $x; y=$( (echo inner; 
 same process_substitution 'diff <(seq 1 5) <(seq 2 6); cat <(echo a) <(echo b); seq 1 100 | tee >(wc -l > n) >(tail -1 > t) > /dev/null; sleep 0.3; cat n t'
 same background 'for i in 1 2 3; do (sleep 0.0$i; echo $i > f$i) & done; wait; cat f1 f2 f3; jobs; echo $?'
 same wait_status '(exit 3) & a=$!; (exit 4) & b=$!; wait $a; echo $?; wait $b; echo $?; wait 999999 2>/dev/null; echo $?'
-same wait_n '(sleep 0.2; exit 1) & (exit 2) & wait -n; echo $?; wait -n; echo $?; wait -n 2>/dev/null; echo $?'
+same wait_n '(sleep 0.6; exit 1) & (sleep 0.2; exit 2) & wait -n; echo $?; wait -n; echo $?; wait -n 2>/dev/null; echo $?'
 same kill_job 'sleep 100 & kill %1 2>/dev/null || kill $!; wait $! 2>/dev/null; echo $?; sleep 100 & kill -9 $!; wait $! 2>/dev/null; echo $?'
 same killed_by_signal 'bash -c "kill -SEGV \$\$" 2>/dev/null; echo $?; bash -c "kill -9 \$\$" 2>/dev/null; echo $?; bash -c "kill -HUP \$\$"; echo $?'
 same coproc 'coproc cat; echo hi >&${COPROC[1]}; read -u ${COPROC[0]} x; echo "got $x"; eval "exec ${COPROC[1]}>&-"; wait; echo $?'
