@@ -77,11 +77,11 @@ class Platform {
 
   // ---- For every thread that changed kernel state: call it with the lock held; it runs what became
   // runnable, drops the lock, sends the replies.
-  void unlock_and_flush();
+  void unlock_and_flush() UKS_TSA(release_capability(lock_)) UKS_TSA(no_thread_safety_analysis);
   // Around a host call that may block: drops the lock and sends the replies; takes it again. A worker
   // that stays away longer than kPatience loses its role as its shard's receiver to an idle one.
-  void unlock_to_block();
-  void lock_again();
+  void unlock_to_block() UKS_TSA(no_thread_safety_analysis);
+  void lock_again() UKS_TSA(no_thread_safety_analysis);
   // With the lock held: what arrived while the caller held it is answered before it returns.
   size_t pooled() const { return pool_.size(); }
 
@@ -121,7 +121,7 @@ class Platform {
   void work(Shard& shard, unsigned index);
   // Hands the receiver's role on where a worker has been blocked for too long. Sleeps while nobody blocks.
   void watch();
-  void unlock_and_send();
+  void unlock_and_send() UKS_TSA(no_thread_safety_analysis);
   void reap();
   void handle(Shard& shard, const Notification& n);
   void handle_hello(Shard& shard, const Notification& n);

@@ -15,8 +15,12 @@
 namespace uks {
 
 Mutex kernel_lock;
-void (*drop_kernel_lock)() = [] { kernel_lock.unlock(); };
-void (*retake_kernel_lock)() = [] { kernel_lock.lock(); };
+namespace {
+void plain_unlock() UKS_TSA(no_thread_safety_analysis) { kernel_lock.unlock(); }
+void plain_lock() UKS_TSA(no_thread_safety_analysis) { kernel_lock.lock(); }
+}  // namespace
+void (*drop_kernel_lock)() = plain_unlock;
+void (*retake_kernel_lock)() = plain_lock;
 
 namespace {
 constexpr pid_t kPidMax = 4194304;

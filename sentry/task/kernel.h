@@ -11,6 +11,7 @@
 
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
+#include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
 #include "sentry/time/timer_queue.h"
 
@@ -82,7 +83,7 @@ class Kernel {
   void run_pending();
   // For every thread that took kernel_lock and may have changed something: runs what became runnable,
   // drops the lock, sends the stubs their replies.
-  void unlock_and_flush();
+  void unlock_and_flush() UKS_TSA(release_capability(kernel_lock)) UKS_TSA(no_thread_safety_analysis);
 
   TimerQueue timers;
   Ref<MountNamespace> mounts;         // the initial mount namespace
