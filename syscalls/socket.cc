@@ -27,8 +27,8 @@ Result<Ref<SocketFile>> socket_file(Task& task, int fd) {
 
 // Waits for `events`, or gives EAGAIN where the call must not (any more). `timeout`: SO_RCVTIMEO or
 // SO_SNDTIMEO, under which a signal is EINTR (sock_intr_errno()).
-Errno wait_on(Task& task, WaitQueue& queue, uint32_t events, bool nonblocking, std::optional<MonotonicNs> timeout,
-              int late = EAGAIN) {
+Errno wait_on(Task& task, WaitQueue& queue, uint32_t events, bool nonblocking,
+              std::optional<MonotonicNs> timeout, int late = EAGAIN) {
   CallState& call = task.call();
   if (nonblocking) return Errno{EAGAIN};
   if (!timeout) return task.block({{&queue, events}});
@@ -66,7 +66,8 @@ Result<int64_t> send_data(Task& task, SocketFile& file, UserIovec ranges, SendRe
       if (e == kBlocked) return Err(e);
     }
     if (done > 0) break;
-    if (e == EPIPE && socket.raises_sigpipe() && !(request.flags & MSG_NOSIGNAL)) send_sigpipe(task);
+    if (e == EPIPE && socket.raises_sigpipe() && !(request.flags & MSG_NOSIGNAL))
+      send_sigpipe(task);
     return Err(e);
   }
   return static_cast<int64_t>(done);
@@ -82,7 +83,8 @@ Result<int64_t> send_message(Task& task, SocketFile& file, UserAddr at, uint32_t
                       .files = {},
                       .wait_on = nullptr};
   if (message.header.name)
-    request.to = TRY(copy_in_address(task, UserAddr{message.header.name}, message.header.name_length));
+    request.to =
+        TRY(copy_in_address(task, UserAddr{message.header.name}, message.header.name_length));
   // Descriptors went with the first byte; later runs have none to send.
   if (task.call().progress == 0) TRY(parse_control(task, file.socket(), message.header, request));
   return send_data(task, file, std::move(message.ranges), std::move(request));
@@ -96,14 +98,16 @@ Result<int64_t> recv_data(Task& task, SocketFile& file, RecvRequest& request) {
   Socket& socket = file.socket();
   const bool nonblocking = file.nonblocking() || (request.flags & MSG_DONTWAIT);
   if (nonblocking) request.flags |= MSG_DONTWAIT;
-  const bool all = socket.is_stream() && (request.flags & MSG_WAITALL) && !(request.flags & MSG_PEEK);
+  const bool all =
+      socket.is_stream() && (request.flags & MSG_WAITALL) && !(request.flags & MSG_PEEK);
   uint64_t& done = task.call().progress;
   while (true) {
     auto n = socket.recv(task, request);
     if (n) {
       if (!all) return static_cast<int64_t>(*n);
       done += *n;
-      if (*n == 0 || request.sink.remaining() == 0 || !request.files.empty()) return static_cast<int64_t>(done);
+      if (*n == 0 || request.sink.remaining() == 0 || !request.files.empty())
+        return static_cast<int64_t>(done);
       continue;
     }
     Errno e = n.error();
@@ -131,7 +135,8 @@ RecvRequest recv_request(IoSink& sink, uint32_t flags) {
 }
 
 // `direct`: results must reach the guest even if the call blocks afterwards.
-Result<int64_t> recv_message(Task& task, SocketFile& file, UserAddr at, uint32_t flags, bool direct) {
+Result<int64_t> recv_message(Task& task, SocketFile& file, UserAddr at, uint32_t flags,
+                             bool direct) {
   Message message = TRY(copy_in_message(task, at));
   const GuestMsghdr& header = message.header;
   direct = direct || waits_for_all(file, flags);
@@ -149,19 +154,22 @@ Result<int64_t> recv_message(Task& task, SocketFile& file, UserAddr at, uint32_t
   const uint32_t out_flags =
       static_cast<uint32_t>(request.out_flags | control.flags) | (flags & MSG_CMSG_CLOEXEC);
   TRY(writer.put(at + offsetof(GuestMsghdr, flags), &out_flags, sizeof out_flags));
-  TRY(writer.put(at + offsetof(GuestMsghdr, control_length), &control.length, sizeof control.length));
+  TRY(writer.put(at + offsetof(GuestMsghdr, control_length), &control.length,
+                 sizeof control.length));
   return n;
 }
 
 // ---- Accepting
 
-Result<int64_t> accept_connection(Task& task, int fd, UserAddr address, UserAddr length, int flags) {
+Result<int64_t> accept_connection(Task& task, int fd, UserAddr address, UserAddr length,
+                                  int flags) {
   if (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) return Err(EINVAL);
   Ref<SocketFile> listener = TRY(socket_file(task, fd));
   Socket& socket = listener->socket();
   // A connection that gets no descriptor stays in the queue: the descriptor comes first.
   int made = -1;
-  if (socket.poll_events() & EPOLLIN) made = TRY(task.fds().install(task, listener, flags & SOCK_CLOEXEC));
+  if (socket.poll_events() & EPOLLIN)
+    made = TRY(task.fds().install(task, listener, flags & SOCK_CLOEXEC));
   auto accepted = socket.accept(task, listener->nonblocking());
   const auto give_up = [&](Errno e) {
     if (made >= 0) (void)task.fds().close(task, made);
@@ -170,19 +178,22 @@ Result<int64_t> accept_connection(Task& task, int fd, UserAddr address, UserAddr
   if (!accepted) {
     const Errno e = accepted.error();
     if (e == EAGAIN)
-      return give_up(wait_on(task, socket.queue, EPOLLIN, listener->nonblocking(), socket.receive_timeout()));
+      return give_up(
+          wait_on(task, socket.queue, EPOLLIN, listener->nonblocking(), socket.receive_timeout()));
     return give_up(e);
   }
   if (made < 0) made = TRY(task.fds().install(task, listener, flags & SOCK_CLOEXEC));
   const Ref<Socket> connection = *accepted;
-  const Ref<File> file = make_socket_file(task, std::move(*accepted), flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
+  const Ref<File> file =
+      make_socket_file(task, std::move(*accepted), flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
   if (address) {
     const auto peer = connection->peer_name();
     if (!peer) return give_up(Errno{ECONNABORTED});
     GuestWriter writer(task, false);
     const auto allowed = task.copy_in<int>(length);
     if (!allowed) return give_up(allowed.error());
-    if (auto r = copy_out_address(writer, address, *allowed, length, *peer); !r) return give_up(r.error());
+    if (auto r = copy_out_address(writer, address, *allowed, length, *peer); !r)
+      return give_up(r.error());
   }
   TRY(task.fds().install_at(task, made, file, flags & SOCK_CLOEXEC));
   return made;
@@ -206,8 +217,9 @@ Result<int> type_flags(int type) {
 Result<int64_t> sys_socket(Task& task, int family, int type, int protocol) {
   const int flags = TRY(type_flags(type));
   Ref<Socket> socket = TRY(make_socket(task, family, type & static_cast<int>(kTypeMask), protocol));
-  return task.fds().install(task, make_socket_file(task, std::move(socket), flags & SOCK_NONBLOCK ? O_NONBLOCK : 0),
-                            flags & SOCK_CLOEXEC);
+  return task.fds().install(
+      task, make_socket_file(task, std::move(socket), flags & SOCK_NONBLOCK ? O_NONBLOCK : 0),
+      flags & SOCK_CLOEXEC);
 }
 
 Result<int64_t> sys_socketpair(Task& task, int family, int type, int protocol, UserOut fds) {
@@ -215,7 +227,8 @@ Result<int64_t> sys_socketpair(Task& task, int family, int type, int protocol, U
   auto [a, b] = TRY(make_socket_pair(task, family, type & static_cast<int>(kTypeMask), protocol));
   const int status = flags & SOCK_NONBLOCK ? O_NONBLOCK : 0;
   const bool cloexec = flags & SOCK_CLOEXEC;
-  Ref<File> first = make_socket_file(task, std::move(a), status), second = make_socket_file(task, std::move(b), status);
+  Ref<File> first = make_socket_file(task, std::move(a), status),
+            second = make_socket_file(task, std::move(b), status);
   const int one = TRY(task.fds().install(task, std::move(first), cloexec));
   auto other = task.fds().install(task, std::move(second), cloexec);
   Result<void> done;
@@ -280,7 +293,8 @@ Result<int64_t> sys_getpeername(Task& task, int fd, UserAddr address, UserInOut 
   return give_name(task, address, length, TRY(file->socket().peer_name()));
 }
 
-Result<int64_t> sys_sendto(Task& task, int fd, UserIn buf, uint64_t count, uint32_t flags, UserIn address, int length) {
+Result<int64_t> sys_sendto(Task& task, int fd, UserIn buf, uint64_t count, uint32_t flags,
+                           UserIn address, int length) {
   Ref<SocketFile> file = TRY(socket_file(task, fd));
   BufferSource nothing({});
   SendRequest request{.source = nothing,
@@ -298,8 +312,8 @@ Result<int64_t> sys_sendmsg(Task& task, int fd, UserIn message, uint32_t flags) 
   return send_message(task, *file, message, flags);
 }
 
-Result<int64_t> sys_recvfrom(Task& task, int fd, UserOut buf, uint64_t count, uint32_t flags, UserAddr address,
-                             UserInOut length) {
+Result<int64_t> sys_recvfrom(Task& task, int fd, UserOut buf, uint64_t count, uint32_t flags,
+                             UserAddr address, UserInOut length) {
   Ref<SocketFile> file = TRY(socket_file(task, fd));
   UserIovec ranges = TRY(one_range(buf, count));
   const bool all = waits_for_all(*file, flags);
@@ -321,7 +335,8 @@ Result<int64_t> sys_recvmsg(Task& task, int fd, UserInOut message, uint32_t flag
 }
 
 // Where a message would have to wait after others went, this says how many went, as after an error.
-Result<int64_t> sys_sendmmsg(Task& task, int fd, UserInOut messages, uint32_t count, uint32_t flags) {
+Result<int64_t> sys_sendmmsg(Task& task, int fd, UserInOut messages, uint32_t count,
+                             uint32_t flags) {
   Ref<SocketFile> file = TRY(socket_file(task, fd));
   count = std::min(count, kMaxMessages);
   uint32_t sent = 0;
@@ -379,7 +394,8 @@ Result<int64_t> sys_recvmmsg(Task& task, int fd, UserInOut messages, uint32_t co
   return received.count;
 }
 
-Result<int64_t> sys_setsockopt(Task& task, int fd, int level, int option, UserIn value, int length) {
+Result<int64_t> sys_setsockopt(Task& task, int fd, int level, int option, UserIn value,
+                               int length) {
   Ref<SocketFile> file = TRY(socket_file(task, fd));
   if (length < 0) return Err(EINVAL);
   std::string bytes(std::min(static_cast<size_t>(length), kMaxOption), '\0');
@@ -388,7 +404,8 @@ Result<int64_t> sys_setsockopt(Task& task, int fd, int level, int option, UserIn
   return 0;
 }
 
-Result<int64_t> sys_getsockopt(Task& task, int fd, int level, int option, UserAddr value, UserInOut length) {
+Result<int64_t> sys_getsockopt(Task& task, int fd, int level, int option, UserAddr value,
+                               UserInOut length) {
   Ref<SocketFile> file = TRY(socket_file(task, fd));
   const int allowed = TRY(task.copy_in<int>(length));
   if (allowed < 0) return Err(EINVAL);

@@ -40,7 +40,8 @@ class DirectSink final : public IoSink {
       }
       const size_t part = std::min<size_t>(n - at, ranges_[current_].iov_len - done_);
       if (!mm_) return Err(EFAULT);
-      TRY(mm_->write(reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_, buffer_.get() + at, part));
+      TRY(mm_->write(reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_,
+                     buffer_.get() + at, part));
       at += part;
       done_ += part;
       left_ -= part;
@@ -59,7 +60,9 @@ class DirectSink final : public IoSink {
 // scm_check_creds().
 Result<void> check_creds(Task& task, const ucred& wanted) {
   const Credentials& c = task.creds();
-  const auto one_of = [](uid_t id, uid_t a, uid_t b, uid_t d) { return id == a || id == b || id == d; };
+  const auto one_of = [](uid_t id, uid_t a, uid_t b, uid_t d) {
+    return id == a || id == b || id == d;
+  };
   const bool pid_ok = wanted.pid == task.tgid() || c.has_cap(CAP_SYS_ADMIN);
   const bool uid_ok = one_of(wanted.uid, c.ruid, c.euid, c.suid) || c.has_cap(CAP_SETUID);
   const bool gid_ok = one_of(wanted.gid, c.rgid, c.egid, c.sgid) || c.has_cap(CAP_SETGID);
@@ -95,7 +98,9 @@ class ControlWriter {
     length_ += used;
     return {};
   }
-  size_t fds_that_fit() const { return room_ < sizeof(cmsghdr) ? 0 : (room_ - sizeof(cmsghdr)) / sizeof(int); }
+  size_t fds_that_fit() const {
+    return room_ < sizeof(cmsghdr) ? 0 : (room_ - sizeof(cmsghdr)) / sizeof(int);
+  }
   void truncate() { truncated_ = true; }
   ControlResult result() const { return {truncated_ ? static_cast<int>(MSG_CTRUNC) : 0, length_}; }
 
@@ -177,7 +182,8 @@ Result<Message> copy_in_message(Task& task, UserAddr at) {
   return m;
 }
 
-Result<void> parse_control(Task& task, Socket& socket, const GuestMsghdr& header, SendRequest& request) {
+Result<void> parse_control(Task& task, Socket& socket, const GuestMsghdr& header,
+                           SendRequest& request) {
   if (!header.control || header.control_length == 0) return {};
   if (header.control_length > kMaxControl) return Err(ENOBUFS);
   std::string control(header.control_length, '\0');
@@ -216,11 +222,14 @@ Result<void> parse_control(Task& task, Socket& socket, const GuestMsghdr& header
   return {};
 }
 
-Result<ControlResult> deliver_control(Task& task, GuestWriter& writer, Socket& socket, const GuestMsghdr& header,
-                                      RecvRequest& request, bool close_on_exec) {
+Result<ControlResult> deliver_control(Task& task, GuestWriter& writer, Socket& socket,
+                                      const GuestMsghdr& header, RecvRequest& request,
+                                      bool close_on_exec) {
   ControlWriter out(writer, header);
-  if (request.creds) TRY(out.put(SOL_SOCKET, SCM_CREDENTIALS, &*request.creds, sizeof *request.creds));
-  if (!request.to.empty() && socket.wants_packet_info()) TRY(put_packet_info(out, socket, request.to));
+  if (request.creds)
+    TRY(out.put(SOL_SOCKET, SCM_CREDENTIALS, &*request.creds, sizeof *request.creds));
+  if (!request.to.empty() && socket.wants_packet_info())
+    TRY(put_packet_info(out, socket, request.to));
   if (!request.files.empty()) {
     const auto& files = request.files.files();
     std::vector<int> fds;

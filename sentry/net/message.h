@@ -46,15 +46,17 @@ struct Message {
 };
 Result<Message> copy_in_message(Task& task, UserAddr at);
 // What sendmsg() is told beside the data: SCM_RIGHTS and SCM_CREDENTIALS.
-Result<void> parse_control(Task& task, Socket& socket, const GuestMsghdr& header, SendRequest& request);
+Result<void> parse_control(Task& task, Socket& socket, const GuestMsghdr& header,
+                           SendRequest& request);
 // Gives descriptors, credentials and the like to the guest. Returns MSG_CTRUNC or 0, and the length
 // that msg_controllen becomes.
 struct ControlResult {
   int flags = 0;
   uint64_t length = 0;
 };
-Result<ControlResult> deliver_control(Task& task, GuestWriter& writer, Socket& socket, const GuestMsghdr& header,
-                                      RecvRequest& request, bool close_on_exec);
+Result<ControlResult> deliver_control(Task& task, GuestWriter& writer, Socket& socket,
+                                      const GuestMsghdr& header, RecvRequest& request,
+                                      bool close_on_exec);
 
 // Drops `skip` bytes of the front.
 void skip_bytes(UserIovec& ranges, uint64_t skip);

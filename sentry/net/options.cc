@@ -17,7 +17,9 @@ namespace {
 constexpr size_t kMinSendBuffer = 4608;     // SOCK_MIN_SNDBUF
 constexpr size_t kMinReceiveBuffer = 2304;  // SOCK_MIN_RCVBUF
 
-std::string int_bytes(int value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+std::string int_bytes(int value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
 
 template <typename T>
 Result<T> value_as(std::string_view value) {
@@ -46,7 +48,8 @@ std::string timeout_bytes(std::optional<MonotonicNs> t) {
 }
 
 size_t buffer_from(int value, size_t least) {
-  const size_t wanted = std::min(static_cast<size_t>(static_cast<unsigned>(value)), kDefaultSocketBuffer);
+  const size_t wanted =
+      std::min(static_cast<size_t>(static_cast<unsigned>(value)), kDefaultSocketBuffer);
   return std::max(wanted * 2, least);
 }
 

@@ -20,8 +20,8 @@ constexpr size_t kStreamPacket = 65536;
 // Small writes share packets of this size, which malloc keeps at hand.
 constexpr size_t kSmallPacket = 1000;
 
-// The last reference to a socket frees what is in its queue, other sockets among them. They are freed
-// one after the other, not inside each other: a chain of them must not use up the stack.
+// The last reference to a socket frees what is in its queue, other sockets among them. They are
+// freed one after the other, not inside each other: a chain of them must not use up the stack.
 void drop_files(std::vector<Ref<File>> files) {
   static bool draining = false;
   static std::vector<Ref<File>> doomed;
@@ -35,7 +35,9 @@ void drop_files(std::vector<Ref<File>> files) {
   draining = false;
 }
 
-bool same(const ucred& a, const ucred& b) { return a.pid == b.pid && a.uid == b.uid && a.gid == b.gid; }
+bool same(const ucred& a, const ucred& b) {
+  return a.pid == b.pid && a.uid == b.uid && a.gid == b.gid;
+}
 
 }  // namespace
 
@@ -83,15 +85,16 @@ void PacketQueue::clear() {
   while (!packets_.empty()) pop();
 }
 
-Result<size_t> PacketQueue::append(Socket& sender, IoSource& source, size_t room, const ucred& creds,
-                                   FilesInFlight files) {
+Result<size_t> PacketQueue::append(Socket& sender, IoSource& source, size_t room,
+                                   const ucred& creds, FilesInFlight files) {
   size_t want = std::min(source.remaining(), room), done = 0;
   while (done < want) {
     Packet* tail = packets_.empty() || !files.empty() ? nullptr : &packets_.back();
     const bool fits = tail && tail->end < tail->capacity && tail->sender.get() == &sender &&
                       tail->files.empty() && same(tail->creds, creds);
     if (fits) {
-      auto n = source.read(tail->data.get() + tail->end, std::min(want - done, tail->capacity - tail->end));
+      auto n = source.read(tail->data.get() + tail->end,
+                           std::min(want - done, tail->capacity - tail->end));
       if (!n || *n == 0) return done > 0 || n ? Result<size_t>(done) : n;
       tail->end += *n;
       bytes_ += *n;

@@ -24,7 +24,9 @@ using RawAddress = std::string;
 class FilesInFlight {
  public:
   FilesInFlight() = default;
-  FilesInFlight(FilesInFlight&& other) noexcept : files_(std::move(other.files_)) { other.files_.clear(); }
+  FilesInFlight(FilesInFlight&& other) noexcept : files_(std::move(other.files_)) {
+    other.files_.clear();
+  }
   FilesInFlight& operator=(FilesInFlight&& other) noexcept {
     std::swap(files_, other.files_);
     return *this;
@@ -82,13 +84,14 @@ class PacketQueue {
   void pop();
   void clear();
 
-  // Stream data: appends at most `room` bytes of the source, to the last packet where it has room and
-  // the same sender's credentials, else in new packets. `files` go with the first byte.
-  // EFAULT if no byte could be read.
-  Result<size_t> append(Socket& sender, IoSource& source, size_t room, const ucred& creds, FilesInFlight files);
+  // Stream data: appends at most `room` bytes of the source, to the last packet where it has room
+  // and the same sender's credentials, else in new packets. `files` go with the first byte. EFAULT
+  // if no byte could be read.
+  Result<size_t> append(Socket& sender, IoSource& source, size_t room, const ucred& creds,
+                        FilesInFlight files);
   // Moves stream bytes out. Stops behind a packet that had files (they go to `files`) and, with
-  // `same_creds`, before bytes of another sender; `creds` is the first byte's sender. EFAULT: nothing
-  // was moved.
+  // `same_creds`, before bytes of another sender; `creds` is the first byte's sender. EFAULT:
+  // nothing was moved.
   struct StreamRead {
     bool peek = false;
     size_t peek_offset = 0;

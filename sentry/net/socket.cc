@@ -8,6 +8,7 @@
 
 #include "sentry/fs/pipe/pipe.h"
 #include "sentry/net/inet/inet.h"
+#include "sentry/net/netlink/netlink.h"
 #include "sentry/net/unix/unix_socket.h"
 #include "sentry/task/task.h"
 #include "sentry/vfs/anon.h"
@@ -15,7 +16,8 @@
 namespace uks {
 namespace {
 
-// Host memory in the queues of all sockets; beyond kSoftTotal each may hold little only, as pipes do.
+// Host memory in the queues of all sockets; beyond kSoftTotal each may hold little only, as pipes
+// do.
 constexpr size_t kSoftTotal = size_t{256} << 20;
 size_t total_charged = 0;  // under the kernel lock
 
@@ -37,11 +39,13 @@ void Socket::uncharge(size_t n) {
   }
 }
 
-size_t Socket::send_limit() const { return total_charged > kSoftTotal ? 4096 : send_buffer_; }
+size_t Socket::send_limit() const {
+  return total_charged > kSoftTotal ? 4096 : send_buffer_;
+}
 
 void Socket::wake_all() {
-  queue.wake(EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM | EPOLLRDBAND | EPOLLWRBAND | EPOLLRDHUP | EPOLLHUP |
-             EPOLLERR | EPOLLPRI);
+  queue.wake(EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM | EPOLLRDBAND | EPOLLWRBAND |
+             EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI);
 }
 
 void Socket::set_error(int error) {
@@ -49,18 +53,24 @@ void Socket::set_error(int error) {
   wake_all();
 }
 
-SocketFile::~SocketFile() { socket_->release(); }
+SocketFile::~SocketFile() {
+  socket_->release();
+}
 
-std::string SocketFile::anonymous_name() const { return fmt::format("socket:[{}]", anon_inode_number(*inode_)); }
+std::string SocketFile::anonymous_name() const {
+  return fmt::format("socket:[{}]", anon_inode_number(*inode_));
+}
 
 Result<size_t> SocketFile::read(Task& task, IoSink& sink) {
   if (sink.remaining() == 0) return 0;  // sock_read_iter(): "Match SYS5 behaviour"
-  RecvRequest request{.sink = sink, .flags = 0, .out_flags = 0, .from = {}, .creds = {}, .files = {}, .to = {}};
+  RecvRequest request{
+      .sink = sink, .flags = 0, .out_flags = 0, .from = {}, .creds = {}, .files = {}, .to = {}};
   return socket_->recv(task, request);
 }
 
 Result<size_t> SocketFile::write(Task& task, IoSource& source) {
-  SendRequest request{.source = source, .flags = 0, .to = {}, .creds = {}, .files = {}, .wait_on = nullptr};
+  SendRequest request{
+      .source = source, .flags = 0, .to = {}, .creds = {}, .files = {}, .wait_on = nullptr};
   auto n = socket_->send(task, request);
   if (!n && n.error() == EPIPE && socket_->raises_sigpipe()) send_sigpipe(task);
   return n;
@@ -92,12 +102,15 @@ Result<Ref<Socket>> make_socket(Task& task, int family, int type, int protocol) 
     case AF_INET6:
       if (protocol < 0 || protocol > kMaxProtocol) return Err(EINVAL);
       return make_inet_socket(task, family, type, protocol);
+    case AF_NETLINK:
+      return make_netlink_socket(type, protocol);
     default:
       return Err(EAFNOSUPPORT);
   }
 }
 
-Result<std::pair<Ref<Socket>, Ref<Socket>>> make_socket_pair(Task& task, int family, int type, int protocol) {
+Result<std::pair<Ref<Socket>, Ref<Socket>>> make_socket_pair(Task& task, int family, int type,
+                                                             int protocol) {
   Ref<Socket> a = TRY(make_socket(task, family, type, protocol));
   Ref<Socket> b = TRY(make_socket(task, family, type, protocol));
   if (family != AF_UNIX) {
@@ -110,7 +123,8 @@ Result<std::pair<Ref<Socket>, Ref<Socket>>> make_socket_pair(Task& task, int fam
 }
 
 Ref<File> make_socket_file(Task& task, Ref<Socket> socket, int flags) {
-  return make_ref<SocketFile>(O_RDWR | (flags & O_NONBLOCK), std::move(socket), make_anon_inode(task, S_IFSOCK | 0777));
+  return make_ref<SocketFile>(O_RDWR | (flags & O_NONBLOCK), std::move(socket),
+                              make_anon_inode(task, S_IFSOCK | 0777));
 }
 
 }  // namespace uks

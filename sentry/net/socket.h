@@ -21,9 +21,9 @@ inline constexpr size_t kDefaultSocketBuffer = 212992;  // net.core.{r,w}mem_{de
 
 struct SendRequest {
   IoSource& source;
-  int flags = 0;                    // MSG_*
-  RawAddress to;                    // empty: the peer
-  std::optional<ucred> creds;       // SCM_CREDENTIALS, checked
+  int flags = 0;               // MSG_*
+  RawAddress to;               // empty: the peer
+  std::optional<ucred> creds;  // SCM_CREDENTIALS, checked
   FilesInFlight files;
   // After EAGAIN: where to wait for EPOLLOUT, if not on the socket's own queue.
   WaitQueue* wait_on = nullptr;
@@ -31,12 +31,12 @@ struct SendRequest {
 
 struct RecvRequest {
   IoSink& sink;
-  int flags = 0;                    // MSG_*
-  int out_flags = 0;                // MSG_TRUNC
+  int flags = 0;      // MSG_*
+  int out_flags = 0;  // MSG_TRUNC
   RawAddress from;
-  std::optional<ucred> creds;       // set by AF_UNIX for SO_PASSCRED
+  std::optional<ucred> creds;  // set by AF_UNIX for SO_PASSCRED
   FilesInFlight files;
-  RawAddress to;                    // UDP: where it was sent to
+  RawAddress to;  // UDP: where it was sent to
 };
 
 class Socket : public RefCounted {
@@ -50,13 +50,14 @@ class Socket : public RefCounted {
 
   virtual Result<void> bind(Task& task, const RawAddress& address) = 0;
   virtual Result<void> listen(Task& task, int backlog) = 0;
-  // EAGAIN: not done yet; wait for EPOLLOUT on `*wait_on` and call it again. `again`: this is such a
-  // later call. A connection in the background gives EINPROGRESS.
+  // EAGAIN: not done yet; wait for EPOLLOUT on `*wait_on` and call it again. `again`: this is such
+  // a later call. A connection in the background gives EINPROGRESS.
   virtual Result<void> connect(Task& task, const RawAddress& address, bool nonblocking, bool again,
                                WaitQueue** wait_on) = 0;
   // A connected socket, not yet in a description. EAGAIN: wait for EPOLLIN, unless `nonblocking`.
   virtual Result<Ref<Socket>> accept(Task& task, bool nonblocking) = 0;
-  // Bytes taken; a stream may take fewer than there are. EPIPE without SIGPIPE, which is the caller's.
+  // Bytes taken; a stream may take fewer than there are. EPIPE without SIGPIPE, which is the
+  // caller's.
   virtual Result<size_t> send(Task& task, SendRequest& request) = 0;
   // Bytes given; for MSG_TRUNC of datagrams their full length.
   virtual Result<size_t> recv(Task& task, RecvRequest& request) = 0;
@@ -157,7 +158,8 @@ class SocketFile final : public File {
 // socket(2): the errors of each family's create function.
 Result<Ref<Socket>> make_socket(Task& task, int family, int type, int protocol);
 // socketpair(2): AF_UNIX only, EOPNOTSUPP for others.
-Result<std::pair<Ref<Socket>, Ref<Socket>>> make_socket_pair(Task& task, int family, int type, int protocol);
+Result<std::pair<Ref<Socket>, Ref<Socket>>> make_socket_pair(Task& task, int family, int type,
+                                                             int protocol);
 // The description of a socket. `flags`: O_NONBLOCK.
 Ref<File> make_socket_file(Task& task, Ref<Socket> socket, int flags);
 

@@ -21,7 +21,9 @@ InetAddress mapped(uint8_t a, uint8_t b, uint8_t c, uint8_t d) {
 
 }  // namespace
 
-InetAddress InetAddress::any(int family) { return family == AF_INET ? mapped(0, 0, 0, 0) : InetAddress{}; }
+InetAddress InetAddress::any(int family) {
+  return family == AF_INET ? mapped(0, 0, 0, 0) : InetAddress{};
+}
 
 InetAddress InetAddress::loopback(bool v4) {
   if (v4) return mapped(127, 0, 0, 1);
@@ -30,15 +32,25 @@ InetAddress InetAddress::loopback(bool v4) {
   return address;
 }
 
-bool InetAddress::is_v4() const { return std::equal(kMapped.begin(), kMapped.end(), ip.begin()); }
+bool InetAddress::is_v4() const {
+  return std::equal(kMapped.begin(), kMapped.end(), ip.begin());
+}
 
-bool InetAddress::is_any() const { return same_ip(any(AF_INET)) || same_ip(any(AF_INET6)); }
+bool InetAddress::is_any() const {
+  return same_ip(any(AF_INET)) || same_ip(any(AF_INET6));
+}
 
-bool InetAddress::is_loopback() const { return is_v4() ? ip[12] == 127 : same_ip(loopback(false)); }
+bool InetAddress::is_loopback() const {
+  return is_v4() ? ip[12] == 127 : same_ip(loopback(false));
+}
 
-bool InetAddress::is_multicast() const { return is_v4() ? (ip[12] & 0xf0) == 0xe0 : ip[0] == 0xff; }
+bool InetAddress::is_multicast() const {
+  return is_v4() ? (ip[12] & 0xf0) == 0xe0 : ip[0] == 0xff;
+}
 
-bool InetAddress::is_broadcast() const { return same_ip(mapped(255, 255, 255, 255)); }
+bool InetAddress::is_broadcast() const {
+  return same_ip(mapped(255, 255, 255, 255));
+}
 
 sa_family_t family_of(const RawAddress& raw) {
   sa_family_t family = AF_UNSPEC;
@@ -55,7 +67,8 @@ Result<InetAddress> parse_inet_address(int family, const RawAddress& raw) {
     sockaddr_in sin;
     memcpy(&sin, raw.data(), sizeof sin);
     // inet_bind(): AF_UNSPEC with INADDR_ANY is taken as AF_INET.
-    if (given != AF_INET && !(given == AF_UNSPEC && sin.sin_addr.s_addr == 0)) return Err(EAFNOSUPPORT);
+    if (given != AF_INET && !(given == AF_UNSPEC && sin.sin_addr.s_addr == 0))
+      return Err(EAFNOSUPPORT);
     address = InetAddress::any(AF_INET);
     memcpy(&address.ip[12], &sin.sin_addr, 4);
     address.port = ntohs(sin.sin_port);

@@ -17,7 +17,9 @@ namespace {
 
 constexpr uint16_t kFirstUnprivileged = 1024;  // net.ipv4.ip_unprivileged_port_start
 
-std::string int_bytes(int value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+std::string int_bytes(int value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
 
 }  // namespace
 
@@ -30,7 +32,8 @@ Result<Ref<Socket>> make_inet_socket(Task& task, int family, int type, int proto
       break;
     case SOCK_DGRAM:
       // Pings (IPPROTO_ICMP) are for the groups of net.ipv4.ping_group_range: nobody.
-      if (protocol == (family == AF_INET ? int{IPPROTO_ICMP} : int{IPPROTO_ICMPV6})) return Err(EACCES);
+      if (protocol == (family == AF_INET ? int{IPPROTO_ICMP} : int{IPPROTO_ICMPV6}))
+        return Err(EACCES);
       if (protocol != 0 && protocol != IPPROTO_UDP) return Err(EPROTONOSUPPORT);
       socket = make_ref<UdpSocket>(family);
       break;
@@ -44,7 +47,9 @@ Result<Ref<Socket>> make_inet_socket(Task& task, int family, int type, int proto
   return Ref<Socket>(std::move(socket));
 }
 
-InetSocket::~InetSocket() { unbind(); }
+InetSocket::~InetSocket() {
+  unbind();
+}
 
 void InetSocket::unbind() {
   if (bound_) ports_.remove(local_.port, *this);
@@ -52,9 +57,10 @@ void InetSocket::unbind() {
 }
 
 Result<InetAddress> InetSocket::parse(const RawAddress& raw) const {
-  if (family() == AF_INET6 && family_of(raw) == AF_INET && !v6_only_ && raw.size() >= sizeof(sockaddr_in) &&
-      type() == SOCK_DGRAM) {
-    return parse_inet_address(AF_INET, raw);  // udpv6_sendmsg() and ip6_datagram_connect() take these
+  if (family() == AF_INET6 && family_of(raw) == AF_INET && !v6_only_ &&
+      raw.size() >= sizeof(sockaddr_in) && type() == SOCK_DGRAM) {
+    return parse_inet_address(AF_INET,
+                              raw);  // udpv6_sendmsg() and ip6_datagram_connect() take these
   }
   InetAddress address = TRY(parse_inet_address(family(), raw));
   if (family() == AF_INET6 && v6_only_ && address.is_v4()) return Err(ENETUNREACH);
@@ -65,7 +71,8 @@ Result<void> InetSocket::bind(Task& task, const RawAddress& raw) {
   const InetAddress address = TRY(parse_inet_address(family(), raw));
   if (family() == AF_INET6 && v6_only_ && address.is_v4()) return Err(EINVAL);
   if (!address.is_any() && !address.is_loopback()) return Err(EADDRNOTAVAIL);
-  if (address.port != 0 && address.port < kFirstUnprivileged && !task.creds().has_cap(CAP_NET_BIND_SERVICE))
+  if (address.port != 0 && address.port < kFirstUnprivileged &&
+      !task.creds().has_cap(CAP_NET_BIND_SERVICE))
     return Err(EACCES);
   if (bound_) return Err(EINVAL);
   InetAddress wanted = address;
@@ -167,7 +174,8 @@ Result<void> InetSocket::set_option(Task& task, int level, int option, std::stri
     // lo does no multicast (ip_mc_find_dev()).
     if (type() == SOCK_STREAM) return Err(EPROTO);
     // Both structures begin with the group's address; struct ipv6_mreq has 20 bytes.
-    if (value.size() < (level == IPPROTO_IP ? sizeof(ip_mreq) : sizeof(ipv6_mreq))) return Err(EINVAL);
+    if (value.size() < (level == IPPROTO_IP ? sizeof(ip_mreq) : sizeof(ipv6_mreq)))
+      return Err(EINVAL);
     const auto first = static_cast<unsigned char>(value[0]);
     return Err((level == IPPROTO_IP ? (first & 0xf0) == 0xe0 : first == 0xff) ? ENODEV : EINVAL);
   }
@@ -175,13 +183,16 @@ Result<void> InetSocket::set_option(Task& task, int level, int option, std::stri
 }
 
 Result<std::string> InetSocket::get_option(Task& task, int level, int option) {
-  if (level == IPPROTO_IPV6 && option == IPV6_V6ONLY && family() == AF_INET6) return int_bytes(v6_only_);
+  if (level == IPPROTO_IPV6 && option == IPV6_V6ONLY && family() == AF_INET6)
+    return int_bytes(v6_only_);
   // What these are until somebody sets them.
   if (!stored_.contains({level, option})) {
     if (level == IPPROTO_IP && option == IP_TTL) return int_bytes(64);
-    if (level == IPPROTO_IP && (option == IP_MULTICAST_TTL || option == IP_MULTICAST_LOOP)) return int_bytes(1);
+    if (level == IPPROTO_IP && (option == IP_MULTICAST_TTL || option == IP_MULTICAST_LOOP))
+      return int_bytes(1);
     if (level == IPPROTO_IPV6 && option == IPV6_UNICAST_HOPS) return int_bytes(64);
-    if (level == IPPROTO_IPV6 && (option == IPV6_MULTICAST_HOPS || option == IPV6_MULTICAST_LOOP)) return int_bytes(1);
+    if (level == IPPROTO_IPV6 && (option == IPV6_MULTICAST_HOPS || option == IPV6_MULTICAST_LOOP))
+      return int_bytes(1);
   }
   return Socket::get_option(task, level, option);
 }

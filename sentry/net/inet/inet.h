@@ -1,5 +1,5 @@
-// Internet sockets: what TCP and UDP share. The sandbox has one interface, lo (127.0.0.0/8 and ::1);
-// everything else has no route.
+// Internet sockets: what TCP and UDP share. The sandbox has one interface, lo (127.0.0.0/8 and
+// ::1); everything else has no route.
 #pragma once
 #include "sentry/net/inet/address.h"
 #include "sentry/net/inet/ports.h"
@@ -10,7 +10,10 @@ namespace uks {
 class InetSocket : public Socket {
  public:
   InetSocket(int family, int type, int protocol, PortTable& ports)
-      : Socket(family, type, protocol), local_(InetAddress::any(family)), remote_(local_), ports_(ports) {}
+      : Socket(family, type, protocol),
+        local_(InetAddress::any(family)),
+        remote_(local_),
+        ports_(ports) {}
   ~InetSocket() override;
 
   Result<void> bind(Task& task, const RawAddress& address) override;
@@ -32,10 +35,11 @@ class InetSocket : public Socket {
  protected:
   bool is_stored_option(int level, int option) const override;
   int unknown_option_error(int level) const override {
-    return family() == AF_INET6 || level == IPPROTO_IP || level == protocol() ? ENOPROTOOPT : EOPNOTSUPP;
+    return family() == AF_INET6 || level == IPPROTO_IP || level == protocol() ? ENOPROTOOPT
+                                                                              : EOPNOTSUPP;
   }
-  // Where a packet to `to` goes and what its source would be; `to` becomes definite (any -> loopback).
-  // ENETUNREACH: no route. EACCES: broadcast without SO_BROADCAST.
+  // Where a packet to `to` goes and what its source would be; `to` becomes definite (any ->
+  // loopback). ENETUNREACH: no route. EACCES: broadcast without SO_BROADCAST.
   Result<void> route(InetAddress& to, InetAddress& source) const;
   // Takes a free port if none is bound yet. EAGAIN for none (as inet_autobind()).
   Result<void> autobind();
@@ -44,7 +48,7 @@ class InetSocket : public Socket {
   Result<InetAddress> parse(const RawAddress& raw) const;
 
   InetAddress local_, remote_;
-  bool bound_ = false;        // has a port
+  bool bound_ = false;           // has a port
   bool address_chosen_ = false;  // bind() named an address, not only a port
   bool port_chosen_ = false;     // bind() named (or was given) the port
   bool v6_only_ = false;

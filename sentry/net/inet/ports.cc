@@ -9,7 +9,8 @@ namespace uks {
 namespace {
 
 // ipv6_rcv_saddr_equal(): whether one packet could be for both.
-bool overlap(const InetSocket& a, const InetAddress& a_ip, const InetSocket& b, const InetAddress& b_ip) {
+bool overlap(const InetSocket& a, const InetAddress& a_ip, const InetSocket& b,
+             const InetAddress& b_ip) {
   const bool a_v4 = a_ip.is_v4(), b_v4 = b_ip.is_v4();
   if (a_v4 != b_v4) {
     // :: takes IPv4 as well, unless V6ONLY.
@@ -28,7 +29,9 @@ bool PortTable::available(const InetSocket& socket, const InetAddress& wanted) c
   for (const InetSocket* other : *others) {
     if (other == &socket || !overlap(socket, wanted, *other, other->local())) continue;
     if (socket.reuse_port() && other->reuse_port() && socket.owner() == other->owner()) continue;
-    if (socket.reuse_address() && other->reuse_address() && !(listeners_exclusive_ && other->listening())) continue;
+    if (socket.reuse_address() && other->reuse_address() &&
+        !(listeners_exclusive_ && other->listening()))
+      continue;
     return false;
   }
   return true;

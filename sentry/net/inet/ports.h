@@ -19,7 +19,8 @@ class PortTable {
   // Whether `socket` may have `wanted`, beside those that have it.
   bool available(const InetSocket& socket, const InetAddress& wanted) const;
   void add(uint16_t port, InetSocket& socket) { bound_[port].push_back(&socket); }
-  // Puts `socket`, whose state changed, at its place: those that listen are before those that do not.
+  // Puts `socket`, whose state changed, at its place: those that listen are before those that do
+  // not.
   void promote(uint16_t port, InetSocket& socket);
   void remove(uint16_t port, InetSocket& socket);
   // A port of net.ipv4.ip_local_port_range that nobody has. 0: none.

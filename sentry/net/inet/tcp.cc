@@ -51,7 +51,8 @@ TcpSocket* TcpSocket::find_listener(const InetAddress& to) const {
     int score = socket->local_.is_any() ? 0 : 4;
     if (socket->local_.is_v4() == to.is_v4()) score += 1;
     // Of equals (SO_REUSEPORT) the one with fewer connections waiting.
-    if (score > best_score || (score == best_score && socket->backlog_.size() < best->backlog_.size())) {
+    if (score > best_score ||
+        (score == best_score && socket->backlog_.size() < best->backlog_.size())) {
       best = socket;
       best_score = score;
     }
@@ -138,7 +139,8 @@ Result<void> TcpSocket::connect_result() {
   }
 }
 
-Result<void> TcpSocket::connect(Task&, const RawAddress& raw, bool nonblocking, bool again, WaitQueue** wait_on) {
+Result<void> TcpSocket::connect(Task&, const RawAddress& raw, bool nonblocking, bool again,
+                                WaitQueue** wait_on) {
   if (raw.size() < sizeof(sa_family_t)) return Err(EINVAL);
   if (family_of(raw) == AF_UNSPEC) {
     if (state_ == State::kListening) stop_listening();
@@ -381,7 +383,8 @@ Result<void> TcpSocket::set_option(Task& task, int level, int option, std::strin
   if (level == IPPROTO_TCP) {
     // Loopback loses nothing, so every algorithm is the same one.
     if (option == TCP_CONGESTION) {
-      return value.substr(0, value.find('\0')) == "cubic" || value.substr(0, value.find('\0')) == "reno"
+      return value.substr(0, value.find('\0')) == "cubic" ||
+                     value.substr(0, value.find('\0')) == "reno"
                  ? Result<void>{}
                  : Err(ENOENT);
     }
@@ -392,14 +395,17 @@ Result<void> TcpSocket::set_option(Task& task, int level, int option, std::strin
 
 Result<std::string> TcpSocket::get_option(Task& task, int level, int option) {
   if (level == IPPROTO_TCP) {
-    const auto number = [](int v) { return std::string(reinterpret_cast<const char*>(&v), sizeof v); };
+    const auto number = [](int v) {
+      return std::string(reinterpret_cast<const char*>(&v), sizeof v);
+    };
     if (option == TCP_CONGESTION) return std::string("cubic\0\0\0\0\0\0\0\0\0\0\0", 16);
     if (option == TCP_INFO) {
       tcp_info info{};
       info.tcpi_state = state_ == State::kListening    ? TCP_LISTEN
                         : state_ == State::kConnecting ? TCP_SYN_SENT
-                        : state_ == State::kConnected  ? (fin_received_ ? TCP_CLOSE_WAIT : TCP_ESTABLISHED)
-                                                       : TCP_CLOSE;
+                        : state_ == State::kConnected
+                            ? (fin_received_ ? TCP_CLOSE_WAIT : TCP_ESTABLISHED)
+                            : TCP_CLOSE;
       return std::string(reinterpret_cast<const char*>(&info), sizeof info);
     }
     if (!stored_.contains({level, option})) {  // the defaults of net.ipv4.tcp_*

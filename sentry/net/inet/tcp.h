@@ -1,5 +1,5 @@
-// TCP over loopback: byte queues between two sockets, with TCP's states as far as programs see them.
-// There are no segments, timers or windows: what is sent is received at once.
+// TCP over loopback: byte queues between two sockets, with TCP's states as far as programs see
+// them. There are no segments, timers or windows: what is sent is received at once.
 #pragma once
 #include <deque>
 
@@ -34,7 +34,7 @@ class TcpSocket final : public InetSocket {
 
  private:
   enum class State {
-    kClosed,      // new, or disconnected again
+    kClosed,  // new, or disconnected again
     kListening,
     kConnecting,  // the listener's backlog is full
     kConnected,   // until both sides are done

@@ -18,15 +18,16 @@ Result<size_t> UnixSocket::send(Task& task, SendRequest& request) {
 Result<size_t> UnixSocket::send_stream(Task&, SendRequest& request) {
   if (!request.to.empty()) return Err(state_ == State::kConnected ? EISCONN : EOPNOTSUPP);
   if (state_ != State::kConnected) return Err(ENOTCONN);
-  if (!peer_ || (shutdown_ & kNoSend) || peer_->dead() || (peer_->shutdown_ & kNoReceive)) return Err(EPIPE);
+  if (!peer_ || (shutdown_ & kNoSend) || peer_->dead() || (peer_->shutdown_ & kNoReceive))
+    return Err(EPIPE);
   if (request.source.remaining() == 0) return 0;
   const size_t limit = send_limit();
   if (charged() >= limit) {
     no_space_ = true;
     return Err(EAGAIN);
   }
-  const size_t n = TRY(peer_->received_.append(*this, request.source, limit - charged(), *request.creds,
-                                               std::move(request.files)));
+  const size_t n = TRY(peer_->received_.append(*this, request.source, limit - charged(),
+                                               *request.creds, std::move(request.files)));
   if (request.source.remaining() > 0) no_space_ = true;
   peer_->queue.wake(EPOLLIN | EPOLLRDNORM | EPOLLRDBAND);
   return n;
@@ -110,7 +111,8 @@ void UnixSocket::pop_packet() {
   received_.pop();
   if (!was_full || queue_full()) return;
   room_.wake(EPOLLOUT);
-  for (UnixSocket* sender : datagram_senders_) sender->queue.wake(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND);
+  for (UnixSocket* sender : datagram_senders_)
+    sender->queue.wake(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND);
 }
 
 // unix_dgram_recvmsg() and unix_seqpacket_recvmsg().
@@ -120,7 +122,8 @@ Result<size_t> UnixSocket::recv_packet(Task&, RecvRequest& request) {
   if (error_) return Err(take_error());
   if (received_.empty()) {
     if (shutdown_ & kNoReceive) {
-      // A nonblocking datagram socket says EAGAIN even then: __skb_try_recv_datagram() looks no further.
+      // A nonblocking datagram socket says EAGAIN even then: __skb_try_recv_datagram() looks no
+      // further.
       if (seqpacket || !(request.flags & MSG_DONTWAIT)) return 0;
     }
     return Err(EAGAIN);

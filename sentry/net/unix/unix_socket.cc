@@ -41,7 +41,9 @@ Result<void> validate(const RawAddress& address) {
   return {};
 }
 
-bool is_abstract(const RawAddress& address) { return address[kPathOffset] == 0; }
+bool is_abstract(const RawAddress& address) {
+  return address[kPathOffset] == 0;
+}
 
 std::string_view path_in(const RawAddress& address) {
   const std::string_view path = std::string_view(address).substr(kPathOffset);
@@ -54,7 +56,8 @@ Result<Ref<Socket>> make_unix_socket(Task&, int type, int protocol) {
   if (protocol != 0 && protocol != AF_UNIX) return Err(EPROTONOSUPPORT);
   // unix_create(): "Believe it or not BSD has AF_UNIX, SOCK_RAW though nothing uses it."
   if (type == SOCK_RAW) type = SOCK_DGRAM;
-  if (type != SOCK_STREAM && type != SOCK_DGRAM && type != SOCK_SEQPACKET) return Err(ESOCKTNOSUPPORT);
+  if (type != SOCK_STREAM && type != SOCK_DGRAM && type != SOCK_SEQPACKET)
+    return Err(ESOCKTNOSUPPORT);
   return Ref<Socket>(make_ref<UnixSocket>(type, 0));
 }
 
@@ -145,7 +148,9 @@ Result<Ref<UnixSocket>> UnixSocket::find(Task& task, const RawAddress& address) 
   return found;
 }
 
-RawAddress UnixSocket::name() const { return name_.empty() ? unnamed() : name_; }
+RawAddress UnixSocket::name() const {
+  return name_.empty() ? unnamed() : name_;
+}
 
 Result<RawAddress> UnixSocket::peer_name() const {
   if (!peer_) return Err(ENOTCONN);
@@ -158,7 +163,8 @@ Result<void> UnixSocket::listen(Task& task, int backlog) {
   if (!connection_based()) return Err(EOPNOTSUPP);
   if (name_.empty()) return Err(EINVAL);
   if (state_ == State::kConnected) return Err(EINVAL);
-  const unsigned wanted = std::min(static_cast<unsigned>(backlog), static_cast<unsigned>(kMaxBacklog));
+  const unsigned wanted =
+      std::min(static_cast<unsigned>(backlog), static_cast<unsigned>(kMaxBacklog));
   if (wanted > max_backlog_) room_.wake(EPOLLOUT);
   max_backlog_ = wanted;
   state_ = State::kListening;
@@ -193,7 +199,8 @@ Result<void> UnixSocket::connect(Task& task, const RawAddress& address, bool non
                                  WaitQueue** wait_on) {
   if (!connection_based()) return connect_datagram(task, address);
   Ref<UnixSocket> listener = TRY(find(task, address));
-  if (listener->state_ != State::kListening || (listener->shutdown_ & kNoReceive)) return Err(ECONNREFUSED);
+  if (listener->state_ != State::kListening || (listener->shutdown_ & kNoReceive))
+    return Err(ECONNREFUSED);
   if (listener->backlog_.size() > listener->max_backlog_) {
     if (nonblocking) return Err(EAGAIN);
     *wait_on = &listener->room_;
@@ -258,7 +265,8 @@ void UnixSocket::release() {
     auto& names = abstract_names();
     if (const auto it = names.find(name_); it != names.end() && it->second == this) names.erase(it);
   }
-  if (place_ && place_.inode() && place_.inode()->special.get() == this) place_.inode()->special = nullptr;
+  if (place_ && place_.inode() && place_.inode()->special.get() == this)
+    place_.inode()->special = nullptr;
   place_ = {};
   if (connection_based()) {
     if (peer_) peer_->hang_up(!received_.empty());
@@ -294,7 +302,8 @@ uint32_t UnixSocket::poll_events() {
   if (connection_based() && state_ == State::kClosed) events |= EPOLLHUP;
   bool room = writable();
   // unix_dgram_poll(): a full receiver that is not our mutual peer.
-  if (room && !is_stream() && peer_ && peer_->peer_.get() != this && peer_->queue_full()) room = false;
+  if (room && !is_stream() && peer_ && peer_->peer_.get() != this && peer_->queue_full())
+    room = false;
   if (room) {
     events |= EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
   } else {

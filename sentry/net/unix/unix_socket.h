@@ -28,7 +28,9 @@ class UnixSocket final : public Socket {
 
  protected:
   // unix_writable(): a quarter of the buffer at most is in use.
-  bool writable() const override { return state_ != State::kListening && charged() * 4 <= send_limit(); }
+  bool writable() const override {
+    return state_ != State::kListening && charged() * 4 <= send_limit();
+  }
   bool is_listening() const override { return state_ == State::kListening; }
   Result<std::string> peer_credentials_option(int option) override;
 
