@@ -92,6 +92,7 @@ class GuestThread : public RefCounted {
   uint64_t token = 0;         // expected at hello
   // The clone that it may make next; matched against all six registers.
   bool clone_approved = false;
+  bool clone_ordered = false;  // its next words must be the report of a clone
   std::array<uint64_t, 6> clone_args{};
   // An ordered child that has not said hello yet, and the way back.
   GuestThread* clone_child = nullptr;
@@ -158,6 +159,9 @@ class AddressSpace : public RefCounted {
   bool gone = false;        // the host process is dead
   bool has_shared_memory = false;  // some shared mapping was ever made here, or inherited
   unsigned users = 0;       // guest thread groups living here (2 during vfork)
+  // Process clones that it reported as failed since sweep number `failed_since` (Platform::sweep).
+  unsigned failed_clones = 0;
+  uint64_t failed_since = 0;
   // Guest layout, for /proc and the loader.
   uint64_t brk_start = 0, stack_top = 0, stack_size = 0;
   uint64_t code_start = 0, code_end = 0, arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
+#include <ctime>
 
 #include "platform/base/check.h"
 #include "platform/base/log.h"
@@ -20,6 +22,27 @@ namespace {
 
 // At most this many pids are remembered that died before anybody named them.
 constexpr size_t kMaxDeadUnheard = 4096;
+// A host process that was cloned says hello within this; a stub takes some 0.1 ms.
+constexpr int64_t kHelloPatienceMs = 10'000;
+// Process clones that one guest process may report as failed before that is looked into.
+constexpr unsigned kMaxFailedClones = 32;
+// Host threads of a stub process beyond those we know: on their way out.
+constexpr uint64_t kLeavingThreads = 16;
+// Processes, with those that may exist uncounted.
+constexpr size_t kMaxProcesses = 4096;
+
+int64_t now_ms() {
+  timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return ts.tv_sec * 1000 + ts.tv_nsec / 1'000'000;
+}
+
+// Whether `pid` is a process, not a thread, and our child, alive or not yet reaped (ECHILD otherwise). The
+// reaper takes dead children away under the lock only.
+bool is_child(pid_t pid) {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
 
 int64_t monotonic_ns() {
   timespec ts{};
@@ -150,12 +173,14 @@ void Platform::watch() {
 void Platform::reap() {
   for (;;) {
     siginfo_t info{};
-    if (waitid(P_ALL, 0, &info, WEXITED | __WALL) != 0) {
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | __WALL) != 0) {
       if (errno == EINTR) continue;
       return;  // no children are left: the zygotes are gone, and on_fatal has been called
     }
+    const pid_t pid = info.si_pid;
     lock_.lock();
-    process_died(info.si_pid);
+    (void)waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
+    process_died(pid);
     unlock_and_flush();
   }
 }
@@ -187,7 +212,7 @@ void Platform::unlock_and_send() {
 
 // ---- Notifications
 
-void Platform::deny(Shard& shard, const Notification& n) {
+void Platform::deny(const Notification& n) {
   // A thread that asks for what nobody ordered is hostile. It is not resumed; its process ends.
   const auto it = by_tid_.find(static_cast<pid_t>(n.tid));
   if (it == by_tid_.end()) {
@@ -195,9 +220,13 @@ void Platform::deny(Shard& shard, const Notification& n) {
     keeper_.send(keeper::Op::kKill, static_cast<int32_t>(n.tid));
     return;
   }
-  (void)shard;
   LOG_WARN("host thread {} asked for an unordered call; its process is ended", n.tid);
   end_process(it->second->mm());
+}
+
+void Platform::end_liar(GuestThread& thread, const char* lie) {
+  LOG_WARN("host thread {}: {}; its process is ended", thread.host_tid, lie);
+  end_process(thread.mm());
 }
 
 void Platform::handle(Shard& shard, const Notification& n) {
@@ -205,17 +234,21 @@ void Platform::handle(Shard& shard, const Notification& n) {
   GuestThread* thread = it == by_tid_.end() ? nullptr : it->second;
   if (thread && thread->mm().gone) return;
   if (n.nr == SYS_clone) {
-    if (!thread) return deny(shard, n);
+    if (!thread) return deny(n);
     return handle_clone(thread, n);
   }
-  if (n.args[1] == UKS_HELLO) return handle_hello(shard, n);
-  if (n.args[1] != UKS_HANDOFF || !thread || n.args[2] != thread->index() || thread->in_sentry) return deny(shard, n);
+  if (n.args[1] == UKS_HELLO) return handle_hello(n);
+  if (n.args[1] != UKS_HANDOFF || !thread || n.args[2] != thread->index() || thread->in_sentry) return deny(n);
 
   thread->in_sentry = true;
   thread->notification = n.id;
   thread->kicked = false;
   thread->load_call();
-  if (thread->event == UKS_EVENT_CLONED) child_reported(*thread);
+  if (!is_sound_report(*thread)) {
+    // It waits for the keeper's SIGKILL, unanswered.
+    thread->in_sentry = false;
+    return;
+  }
   if (thread == shard.zygote) {
     // Idle again, or the last clone is reported: if that failed the pool stays smaller.
     if (thread->event == UKS_EVENT_CLONED && thread->result < 0 && thread->clone_child) {
@@ -240,20 +273,64 @@ void Platform::handle(Shard& shard, const Notification& n) {
   client_->on_handoff(*thread);
 }
 
-// The parent says which host process its new child is: the only way to learn of one that dies before
-// its hello. A lie harms the liar's child alone.
-void Platform::child_reported(GuestThread& parent) {
-  GuestThread* child = parent.clone_child;
-  if (!child || child->mm().host_pid != 0 || parent.result <= 0) return;
-  const auto pid = static_cast<pid_t>(parent.result);
-  if (const auto it = std::find(dead_unheard_.begin(), dead_unheard_.end(), pid); it != dead_unheard_.end()) {
-    dead_unheard_.erase(it);
-    child_vanished(child);
-  } else {
-    // From here on the child's fate no longer hangs on its parent, which may exec or exit first.
-    unheard_[pid] = child;
-    parent.unlink_child();
+// After the order to clone only its report can follow; whatever else comes, or a report that cannot be
+// true, is a guest that goes around its stub. Otherwise the kernel would lose count of host processes.
+bool Platform::is_sound_report(GuestThread& thread) {
+  const bool ordered = std::exchange(thread.clone_ordered, false);
+  if (ordered != (thread.event == UKS_EVENT_CLONED)) {
+    end_liar(thread, ordered ? "it kept a clone to itself" : "it reported a clone that nobody ordered");
+    return false;
   }
+  if (!ordered) return true;
+  const bool made = !std::exchange(thread.clone_approved, false);
+  if (thread.result > 0) {
+    if (made) return child_reported(thread);
+    end_liar(thread, "it reported a clone that it never made");
+    return false;
+  }
+  if (!made && thread.result < 0) return true;
+  // Without child here, it has already said hello.
+  const GuestThread* child = thread.clone_child;
+  if (thread.result == 0 || !child) {
+    end_liar(thread, "it denied its child");
+    return false;
+  }
+  AddressSpace& mm = thread.mm();
+  if (&child->mm() == &mm) {
+    const auto status = read_host_proc(mm, "status");
+    const size_t at = status ? status->find("\nThreads:") : std::string::npos;
+    const uint64_t threads = at == std::string::npos ? 0 : strtoull(status->c_str() + at + 9, nullptr, 10);
+    if (threads <= mm.threads.size() + kLeavingThreads) return true;
+    end_liar(thread, "it has more threads than were ordered");
+    return false;
+  }
+  if (thread.task == nullptr) return true;  // a zygote, which runs no guest
+  if (std::exchange(mm.failed_since, sweeps_) != sweeps_) mm.failed_clones = 0;
+  if (++mm.failed_clones <= kMaxFailedClones) return true;
+  end_liar(thread, "all its clones fail");
+  return false;
+}
+
+// The parent says which host process its new child is: the only way to learn of one that dies before
+// its hello. A lie harms the liar alone: what is named must be a child of ours that nobody knows yet.
+bool Platform::child_reported(GuestThread& parent) {
+  GuestThread* child = parent.clone_child;
+  if (!child || child->mm().host_pid != 0) return true;
+  const auto pid = static_cast<pid_t>(parent.result);
+  const auto dead = std::find(dead_unheard_.begin(), dead_unheard_.end(), pid);
+  const bool died = dead != dead_unheard_.end();
+  if (died) dead_unheard_.erase(dead);
+  if (parent.result == pid && is_child(pid) && !by_pid_.contains(pid)) {
+    // From here on the child's fate no longer hangs on its parent, which may exec or exit first.
+    if (unheard_.try_emplace(pid, child).second) parent.unlink_child();
+    return true;
+  }
+  if (died) {
+    child_vanished(child);
+    return true;
+  }
+  end_liar(parent, "it named a stranger as its child");
+  return false;
 }
 
 void Platform::child_vanished(GuestThread* child) {
@@ -275,11 +352,23 @@ void Platform::handle_clone(GuestThread* thread, const Notification& n) {
   outgoing_.push_back({&notifier_of(*thread), n.id, true, -1, {}, {}});
 }
 
-void Platform::handle_hello(Shard& shard, const Notification& n) {
+void Platform::handle_hello(const Notification& n) {
   const auto it = awaited_.find(n.args[2]);
   const auto tid = static_cast<pid_t>(n.tid);
-  if (it == awaited_.end() || by_tid_.contains(tid)) return deny(shard, n);
+  if (it == awaited_.end()) return deny(n);
   GuestThread* thread = it->second;
+  // The token is one of the guest's own, but is it of this child? A process that passed as a thread would
+  // be unknown to us, and live on when its guest is dead.
+  const bool process = thread->mm().host_pid == 0;
+  if (is_child(tid) != process || (process && by_pid_.contains(tid))) return deny(n);
+  if (const auto known = by_tid_.find(tid); known != by_tid_.end()) {
+    // Either a thread that we know says hello again, or that thread left without a word and its number
+    // has come to somebody else. The process that it is, or was, of ends.
+    GuestThread* ghost = known->second;
+    by_tid_.erase(known);
+    end_liar(*ghost, "it said hello twice, or left in silence");
+    if (&ghost->mm() == &thread->mm()) return;
+  }
   awaited_.erase(it);
   if (thread->clone_parent) thread->clone_parent->unlink_child();
   thread->host_tid = tid;
@@ -299,6 +388,7 @@ void Platform::handle_hello(Shard& shard, const Notification& n) {
   mm.host_pid = tid;
   by_pid_[tid] = Ref<AddressSpace>(&mm);
   unheard_.erase(tid);
+  std::erase(dead_unheard_, tid);
   thread->awaits_window = true;
   if (thread->token == 1) {  // a pool stub: map the window, come back
     Reply reply;
@@ -337,7 +427,7 @@ void Platform::reply(GuestThread& thread, Reply reply) {
 }
 
 void Platform::forget(GuestThread* thread) {
-  by_tid_.erase(thread->host_tid);
+  if (const auto it = by_tid_.find(thread->host_tid); it != by_tid_.end() && it->second == thread) by_tid_.erase(it);
   std::erase(pool_, thread);
   AddressSpace& mm = thread->mm();
   const Ref<AddressSpace> keep(&mm);
@@ -374,13 +464,18 @@ void Platform::end_process(AddressSpace& mm) {
   }
   // Not left to the stub's good will: the keeper kills what is still there. A process that has not said
   // hello yet is told to exit when it does (its threads have no task).
-  if (mm.host_pid != 0) keeper_.send(keeper::Op::kKill, mm.host_pid);
+  if (mm.host_pid != 0) {
+    keeper_.send(keeper::Op::kKill, mm.host_pid);
+  } else {
+    suspect_stray();
+  }
 }
 
 Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan) {
   CHECK(parent.in_sentry);
   Ref<AddressSpace> mm(&parent.mm());
   if (!plan.same_memory) {
+    if (process_count() + suspects_ >= kMaxProcesses) return Err(EAGAIN);
     mm = make_ref<AddressSpace>(keeper_, layout_, parent.mm().shard());
     mm->window = TRY(Window::create());
     mm->has_shared_memory = parent.mm().has_shared_memory;
@@ -416,7 +511,9 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
   }
   parent.clone_args = {flags, stack, 0, alive, plan.tls, 0};
   parent.clone_approved = true;
+  parent.clone_ordered = true;
   parent.link_child(*child);
+  if (!plan.same_memory) client_->sweep_later(kHelloPatienceMs);
   uks_slot* slot = parent.slot();
   for (size_t i = 0; i < 6; i++) store(slot->clone_args[i], parent.clone_args[i]);
   store(slot->token, child->token);
@@ -430,6 +527,7 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
 }
 
 void Platform::abandon_child(GuestThread* child) {
+  if (child->mm().host_pid == 0) suspect_stray();
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second == child; });
   std::erase_if(unheard_, [&](const auto& entry) { return entry.second == child; });
   store(child->slot()->alive, 0);
@@ -471,6 +569,43 @@ void Platform::refill() {
   }
 }
 
+// ---- Strays
+
+void Platform::suspect_stray() {
+  suspects_++;
+  client_->sweep_later(1000);
+}
+
+void Platform::sweep() {
+  // Without that file (a kernel without CONFIG_PROC_CHILDREN) suspects stay suspects, and count.
+  const auto text = keeper_.open(keeper::Op::kOpenMaps, getpid(), "children");
+  std::map<pid_t, int64_t> strangers;
+  if (text) {
+    std::string numbers;
+    char buffer[4096];
+    ssize_t n;
+    while ((n = read(text->get(), buffer, sizeof buffer)) > 0) numbers.append(buffer, static_cast<size_t>(n));
+    const int64_t now = now_ms();
+    const char* at = numbers.c_str();
+    for (char* end = nullptr;; at = end) {
+      const auto pid = static_cast<pid_t>(strtol(at, &end, 10));
+      if (end == at) break;
+      if (by_pid_.contains(pid)) continue;
+      const auto seen = strangers_.find(pid);
+      const int64_t since = seen == strangers_.end() ? now : seen->second;
+      strangers[pid] = since;
+      if (now - since >= kHelloPatienceMs) {
+        LOG_WARN("host process {} was cloned and says nothing; it is killed", pid);
+        keeper_.send(keeper::Op::kKill, pid);
+      }
+    }
+    suspects_ = std::min<unsigned>(suspects_, static_cast<unsigned>(strangers.size()));
+    if (strangers.empty()) sweeps_++;
+  }
+  strangers_ = std::move(strangers);
+  if (!strangers_.empty() || suspects_ > 0) client_->sweep_later(2000);
+}
+
 // ---- Death
 
 void Platform::process_died(pid_t pid) {
@@ -501,7 +636,9 @@ void Platform::process_died(pid_t pid) {
     if (GuestThread* child = thread->clone_child; child && &child->mm() != mm.get()) child_vanished(child);
     std::erase_if(awaited_, [&](const auto& entry) { return entry.second == thread; });
     if (thread->task) client_->on_gone(*thread);
-    by_tid_.erase(thread->host_tid);
+    if (const auto known = by_tid_.find(thread->host_tid); known != by_tid_.end() && known->second == thread) {
+      by_tid_.erase(known);
+    }
     std::erase(pool_, thread);
     std::erase(mm->threads, keep);
   }

@@ -34,6 +34,8 @@ class PlatformClient {
   virtual void on_pool_refilled() = 0;
   // Before the lock is dropped: runs what became runnable.
   virtual void run_pending() = 0;
+  // Calls Platform::sweep once in so many milliseconds, unless a call is already due earlier.
+  virtual void sweep_later(int64_t milliseconds) = 0;
   // The platform cannot go on (a zygote died): the sandbox ends.
   virtual void on_fatal(const char* reason) = 0;
 };
@@ -70,6 +72,9 @@ class Platform {
   GuestThread* take_stub();
   // Makes a running thread come in.
   void kick(GuestThread& thread);
+  // Has host processes killed that were ordered and have not said who they are in kHelloPatience: a
+  // hostile guest could otherwise run more of them than are counted, beyond the life of its own.
+  void sweep();
   const StubLayout& layout() const { return layout_; }
   keeper::Channel& keeper() { return keeper_; }
   size_t process_count() const { return by_pid_.size(); }
@@ -124,13 +129,17 @@ class Platform {
   void unlock_and_send() UKS_TSA(no_thread_safety_analysis);
   void reap();
   void handle(Shard& shard, const Notification& n);
-  void handle_hello(Shard& shard, const Notification& n);
+  void handle_hello(const Notification& n);
   void handle_clone(GuestThread* thread, const Notification& n);
-  void child_reported(GuestThread& parent);
+  bool is_sound_report(GuestThread& thread);
+  bool child_reported(GuestThread& parent);
   void child_vanished(GuestThread* child);
   void process_died(pid_t pid);
   void refill();
-  void deny(Shard& shard, const Notification& n);
+  void deny(const Notification& n);
+  void end_liar(GuestThread& thread, const char* lie);
+  // A host process that was ordered may exist that nobody is accountable for.
+  void suspect_stray();
   Notifier& notifier_of(const GuestThread& thread) { return shards_[thread.mm().shard()]->notifier; }
   void write_reply(GuestThread& thread, const Reply& reply);
   void forget(GuestThread* thread);
@@ -156,6 +165,9 @@ class Platform {
   std::unordered_map<uint64_t, GuestThread*> awaited_;     // by token: said no hello yet
   std::unordered_map<pid_t, GuestThread*> unheard_;        // by host pid, from the parent's report
   std::vector<pid_t> dead_unheard_;                        // reaped before either was known
+  unsigned suspects_ = 0;                                  // at most so many strays
+  uint64_t sweeps_ = 0;                                    // that found none
+  std::map<pid_t, int64_t> strangers_;                     // children unknown to us, since when (ms)
   std::vector<Outgoing> outgoing_;
 };
 

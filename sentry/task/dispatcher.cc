@@ -76,6 +76,14 @@ void Dispatcher::on_gone(GuestThread& thread) {
 
 void Dispatcher::on_pool_refilled() { kernel_.stub_waiters.wake(EPOLLIN, 1); }
 
+Dispatcher::SweepTimer::SweepTimer(Kernel& k) : Timer(k.timers), kernel(k) {}
+void Dispatcher::SweepTimer::on_expire() { kernel.platform->sweep(); }
+
+void Dispatcher::sweep_later(int64_t milliseconds) {
+  const MonotonicNs deadline = monotonic_now() + milliseconds * 1'000'000;
+  if (!sweep_timer_.armed() || sweep_timer_.deadline() > deadline) sweep_timer_.arm(deadline);
+}
+
 void Dispatcher::on_fatal(const char* reason) {
   LOG_ERROR("{}", reason);
   kernel_.platform->keeper().send(keeper::Op::kMessage, 0, 0, std::string("internal: ") + reason);

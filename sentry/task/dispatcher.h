@@ -14,7 +14,7 @@ class Dispatcher final : public PlatformClient {
  public:
   // `call`: runs the handler of task.syscall_nr (syscalls/dispatch.h).
   using CallFunction = Result<int64_t> (*)(Task& task);
-  Dispatcher(Kernel& kernel, CallFunction call) : kernel_(kernel), call_(call) {}
+  Dispatcher(Kernel& kernel, CallFunction call) : kernel_(kernel), call_(call), sweep_timer_(kernel) {}
 
   // ---- PlatformClient
   void on_handoff(GuestThread& thread) override;
@@ -22,6 +22,7 @@ class Dispatcher final : public PlatformClient {
   void on_gone(GuestThread& thread) override;
   void on_pool_refilled() override;
   void run_pending() override;
+  void sweep_later(int64_t milliseconds) override;
   void on_fatal(const char* reason) override;
 
   // Runs the handler of the task's call (again) and completes it unless it blocks.
@@ -50,8 +51,15 @@ class Dispatcher final : public PlatformClient {
   void on_fault(Task& task, GuestThread& thread);
   void on_sigreturn(Task& task, GuestThread& thread);
 
+  struct SweepTimer final : Timer {
+    explicit SweepTimer(Kernel& kernel);
+    void on_expire() override;
+    Kernel& kernel;
+  };
+
   Kernel& kernel_;
   CallFunction call_;
+  SweepTimer sweep_timer_;
 };
 
 // Writes one line for each finished call, as strace(1) does.

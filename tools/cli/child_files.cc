@@ -26,6 +26,23 @@ Result<UniqueFd> open_pidfd(pid_t pid) {
   return fd;
 }
 
+// The process of thread `tid`, by the Tgid line of its status.
+std::optional<pid_t> process_of(pid_t tid) {
+  const std::string path = "/proc/" + std::to_string(tid) + "/status";
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char buffer[1024];
+  const ssize_t n = fd ? ::read(fd.get(), buffer, sizeof buffer) : 0;
+  if (n <= 0) return std::nullopt;
+  const std::string_view text(buffer, static_cast<size_t>(n));
+  constexpr std::string_view kLine = "\nTgid:\t";
+  const size_t at = text.find(kLine);
+  if (at == std::string_view::npos) return std::nullopt;
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(text.data() + at + kLine.size(), text.data() + text.size(), pid);
+  if (error != std::errc() || pid <= 0) return std::nullopt;
+  return pid;
+}
+
 Result<void> check_parent(pid_t pid, pid_t parent) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -76,6 +93,8 @@ std::optional<pid_t> parse_stat_parent(std::string_view stat) {
 }
 
 Result<void> kill_child(pid_t pid, pid_t parent) {
+  // The sentry may know no more than the number of a thread, for which there is no pidfd.
+  if (pid > 0) pid = process_of(pid).value_or(pid);
   const UniqueFd pidfd = TRY(open_pidfd(pid));
   TRY(check_parent(pid, parent));
   if (::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) != 0) return HostErr();
@@ -87,6 +106,13 @@ Result<UniqueFd> open_child_mem(pid_t pid, pid_t parent) {
 }
 
 Result<UniqueFd> open_child_text(pid_t pid, pid_t parent, std::string_view name) {
+  if (name == "children" && pid == parent) {
+    // The sentry's own, which is our child and not waited for: the number is its.
+    const std::string number = std::to_string(pid);
+    UniqueFd fd(::open(("/proc/" + number + "/task/" + number + "/children").c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return HostErr();
+    return fd;
+  }
   constexpr std::array<std::string_view, 5> kNames = {"maps", "smaps", "status", "stat", "statm"};
   if (std::ranges::find(kNames, name) == kNames.end()) return Err(EINVAL);
   return open_checked(pid, parent, std::string(name), O_RDONLY);

@@ -14,7 +14,8 @@ namespace uks::cli {
 // hold blanks and brackets.
 std::optional<pid_t> parse_stat_parent(std::string_view stat);
 
-// SIGKILLs `pid` if it is a child of `parent`. ESRCH: no such process; EPERM: not its child.
+// SIGKILLs `pid`, or the process whose thread `pid` is, if that is a child of `parent`. ESRCH: no such
+// process; EPERM: not its child.
 Result<void> kill_child(pid_t pid, pid_t parent);
 
 // Opens /proc/`pid`/mem for reading and writing, if it is a child of `parent`. ESRCH, EPERM, or
@@ -22,6 +23,7 @@ Result<void> kill_child(pid_t pid, pid_t parent);
 Result<UniqueFd> open_child_mem(pid_t pid, pid_t parent);
 
 // Opens /proc/`pid`/`name` for reading; `name` is one of maps smaps status stat statm, else EINVAL.
+// Or, with `pid` the parent itself, the list of its first thread's "children".
 Result<UniqueFd> open_child_text(pid_t pid, pid_t parent, std::string_view name);
 
 // A read-only descriptor of the memfd `fd`. EINVAL: it is no memfd (nothing else may gain rights here).

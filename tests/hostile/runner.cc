@@ -1,0 +1,182 @@
+// Runs one hostile case in a sandbox: a bystander is started first, then the case in a process of its own;
+// the case must end as it says and the bystander go on with right results.
+//
+//   hostile_tests --list | hostile_tests CASE
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/hostile/hostile.h"
+
+namespace hostile {
+namespace {
+
+const Case* cases;
+
+int64_t now_ms() {
+  timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return ts.tv_sec * 1000 + ts.tv_nsec / 1'000'000;
+}
+void sleep_ms(int ms) { poll(nullptr, 0, ms); }
+
+// What the bystander tells the runner.
+struct Report {
+  std::atomic<uint64_t> rounds;
+  std::atomic<int> wrong_line;  // of this file, where a result was wrong
+};
+
+// Ordinary work, each result checked: identity, a pipe, a file, a child.
+[[noreturn]] void be_bystander(Report* report, pid_t parent) {
+#define EXPECT_THAT(condition) \
+  if (!(condition)) {          \
+    report->wrong_line = __LINE__; \
+    _exit(1);                  \
+  }
+  int ends[2];
+  EXPECT_THAT(pipe(ends) == 0);
+  const pid_t self = getpid();
+  for (uint64_t round = 0;; round++) {
+    EXPECT_THAT(getppid() == parent);
+    EXPECT_THAT(syscall(SYS_getpid) == self);
+    uint64_t back = 0;
+    EXPECT_THAT(write(ends[1], &round, sizeof round) == sizeof round);
+    EXPECT_THAT(read(ends[0], &back, sizeof back) == sizeof back && back == round);
+    EXPECT_THAT(close(-1) == -1);
+    if (round % 64 == 0) {
+      const int code = static_cast<int>(round / 64 % 100);
+      const pid_t child = fork();
+      if (child == 0) _exit(code);
+      int status = 0;
+      EXPECT_THAT(child > 0);
+      EXPECT_THAT(waitpid(child, &status, 0) == child);
+      EXPECT_THAT(WIFEXITED(status) && WEXITSTATUS(status) == code);
+    }
+    report->rounds = round + 1;
+  }
+#undef EXPECT_THAT
+}
+
+bool bystander_goes_on(Report* report, const char* when) {
+  const uint64_t before = report->rounds;
+  const int64_t deadline = now_ms() + 5000;
+  while (report->rounds < before + 200) {
+    if (report->wrong_line) {
+      dprintf(2, "%s: the bystander got a wrong result at line %d\n", when, report->wrong_line.load());
+      return false;
+    }
+    if (now_ms() > deadline) {
+      dprintf(2, "%s: the bystander stands still at %lu rounds\n", when, report->rounds.load());
+      return false;
+    }
+    sleep_ms(2);
+  }
+  return true;
+}
+
+bool ended_as_said(const Case& c, int status, bool by_us) {
+  switch (c.end) {
+    case End::kReturns:
+      return !by_us && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    case End::kKilled:
+      return !by_us && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    case End::kAny:
+      return !by_us;
+    case End::kNever:
+      return by_us && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  }
+  return false;
+}
+
+int run(const Case& c) {
+  auto* report = static_cast<Report*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  if (report == MAP_FAILED) fail("no shared memory");
+  const pid_t self = getpid();
+  const pid_t bystander = fork();
+  if (bystander == 0) be_bystander(report, self);
+  if (bystander < 0 || !bystander_goes_on(report, "before")) return 1;
+
+  const pid_t child = fork();
+  if (child == 0) {
+    c.run();
+    _exit(0);
+  }
+  bool by_us = false;
+  int status = 0;
+  int64_t deadline = now_ms() + (c.end == End::kNever ? 1000 : kPatienceMs);
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (report->wrong_line) break;
+    if (now_ms() > deadline) {
+      if (by_us) {
+        dprintf(2, "%s: not even kill(2) ends it\n", c.name);
+        return 1;
+      }
+      by_us = true;
+      kill(child, SIGKILL);
+      deadline = now_ms() + 2000;
+    }
+    sleep_ms(1);
+  }
+  bool good = true;
+  if (!ended_as_said(c, status, by_us)) {
+    dprintf(2, "%s: ended with status %#x%s\n", c.name, static_cast<unsigned>(status), by_us ? " after our kill" : "");
+    good = false;
+  }
+  good = bystander_goes_on(report, "afterwards") && good;
+  kill(bystander, SIGKILL);
+  waitpid(bystander, &status, 0);
+  // And the sandbox as a whole still starts programs.
+  const pid_t last = fork();
+  if (last == 0) {
+    execl("/bin/true", "true", nullptr);
+    _exit(127);
+  }
+  if (waitpid(last, &status, 0) != last || status != 0) {
+    dprintf(2, "%s: no program can be run afterwards: %#x\n", c.name, static_cast<unsigned>(status));
+    good = false;
+  }
+  printf("%s %s\n", good ? "PASS" : "FAIL", c.name);
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+Register::Register(const char* name, End end, Function run) : entry_{name, end, run, cases} { cases = &entry_; }
+const Case* first_case() { return cases; }
+
+void fail(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  vdprintf(2, format, args);
+  va_end(args);
+  dprintf(2, "\n");
+  _exit(1);
+}
+
+}  // namespace hostile
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fprintf(stderr, "usage: %s --list | CASE\n", argv[0]);
+    return 2;
+  }
+  for (const hostile::Case* c = hostile::first_case(); c; c = c->next) {
+    if (strcmp(argv[1], "--list") == 0) {
+      puts(c->name);
+    } else if (strcmp(argv[1], c->name) == 0) {
+      return hostile::run(*c);
+    }
+  }
+  return strcmp(argv[1], "--list") == 0 ? 0 : 2;
+}
