@@ -54,7 +54,7 @@ struct Scribble {
   Random random(what.seed);
   uks_slot* slot = stub().slot(what.index);
   auto* words = reinterpret_cast<volatile uint32_t*>(slot);
-  for (uint64_t i = 0;; i++) {
+  for (;;) {
     switch (random() % 4) {
       case 0:
         words[random() % (UKS_SLOT_SIZE / 4)] = static_cast<uint32_t>(random());
