@@ -32,7 +32,7 @@ Result<int64_t> send_to_thread(Task& task, int tgid, int tid, int signo, const S
   Task* target = task.kernel().find_task(tid);
   if (!target || (tgid > 0 && target->tgid() != tgid)) return Err(ESRCH);
   TRY(check_kill_permission(task, target->group(), signo));
-  if (signo) task.kernel().send_signal(*target, info);
+  if (signo && !task.kernel().send_signal(*target, info)) return Err(EAGAIN);
   return 0;
 }
 
@@ -194,7 +194,7 @@ Result<int64_t> sys_rt_sigqueueinfo(Task& task, int pid, int signum, UserIn info
   ThreadGroup* target = task.kernel().find_group(pid);
   if (!target) return Err(ESRCH);
   TRY(check_kill_permission(task, *target, signum));
-  if (signum) task.kernel().send_signal(*target, value);
+  if (signum && !task.kernel().send_signal(*target, value)) return Err(EAGAIN);
   return 0;
 }
 

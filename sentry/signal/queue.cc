@@ -4,7 +4,10 @@
 namespace uks {
 namespace {
 
-constexpr size_t kMaxQueued = 1024;  // per queue; RLIMIT_SIGPENDING's role
+// RLIMIT_SIGPENDING's role, for each queue and for all of a sandbox.
+constexpr size_t kMaxQueued = 8192;
+constexpr size_t kMaxQueuedInAll = 65536;
+size_t queued_in_all = 0;
 constexpr SignalMask kSynchronous = signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
                                     signal_bit(SIGTRAP) | signal_bit(SIGFPE) | signal_bit(SIGSYS);
 
@@ -13,7 +16,9 @@ constexpr SignalMask kSynchronous = signal_bit(SIGSEGV) | signal_bit(SIGBUS) | s
 bool SignalQueue::push(const SignalInfo& info) {
   const SignalMask bit = signal_bit(info.signo);
   if (info.signo < 32 && (pending_ & bit)) return false;
-  if (queue_.size() >= kMaxQueued) return false;
+  // Standard signals are never lost: there are at most 31 of them in a queue.
+  if (info.signo >= 32 && (queue_.size() >= kMaxQueued || queued_in_all >= kMaxQueuedInAll)) return false;
+  queued_in_all++;
   pending_ |= bit;
   queue_.push_back(info);
   return true;
@@ -33,6 +38,7 @@ bool SignalQueue::pop(SignalMask blocked, SignalInfo& out) {
       out = *it;
       found = true;
       it = queue_.erase(it);
+      queued_in_all--;
     } else {
       more = true;
       break;
@@ -43,13 +49,16 @@ bool SignalQueue::pop(SignalMask blocked, SignalInfo& out) {
 }
 
 void SignalQueue::remove(SignalMask signals) {
-  std::erase_if(queue_, [&](const SignalInfo& info) { return signal_bit(info.signo) & signals; });
+  queued_in_all -= std::erase_if(queue_, [&](const SignalInfo& info) { return signal_bit(info.signo) & signals; });
   pending_ &= ~signals;
 }
 
 void SignalQueue::clear() {
+  queued_in_all -= queue_.size();
   queue_.clear();
   pending_ = 0;
 }
+
+SignalQueue::~SignalQueue() { clear(); }
 
 }  // namespace uks

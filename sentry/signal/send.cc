@@ -35,44 +35,52 @@ void nudge(Kernel& kernel, Task& task) {
 
 }  // namespace
 
-void Kernel::send_signal(Task& task, const SignalInfo& info) {
+bool Kernel::send_signal(Task& task, const SignalInfo& info) {
   ThreadGroup& group = task.group();
-  if (task.dead || group.zombie || group.exiting) return;
+  if (task.dead || group.zombie || group.exiting) return true;
   if (info.signo == SIGKILL) {
     exit_group(group, SIGKILL);
-    return;
+    return true;
   }
   cancel_opposites(group, info.signo);
   if (info.signo == SIGCONT) dispatcher->continue_group(group);
   const bool blocked = task.blocked_signals & signal_bit(info.signo);
   const bool awaited = task.awaited_signals & signal_bit(info.signo);
-  if (!blocked && !awaited && is_ignored(group, info.signo)) return;
-  task.pending.push(info);
+  if (!blocked && !awaited && is_ignored(group, info.signo)) return true;
+  if (!task.pending.push(info) && info.signo >= 32) return false;
   group.signal_events.wake(kSignalEvents);
   if (!blocked) nudge(*this, task);
+  return true;
 }
 
-void Kernel::send_signal(ThreadGroup& group, const SignalInfo& info) {
-  if (group.zombie || group.exiting || group.threads.empty()) return;
+bool Kernel::send_signal(ThreadGroup& group, const SignalInfo& info) {
+  if (group.zombie || group.exiting || group.threads.empty()) return true;
   if (info.signo == SIGKILL) {
     exit_group(group, SIGKILL);
-    return;
+    return true;
   }
   cancel_opposites(group, info.signo);
   if (info.signo == SIGCONT) dispatcher->continue_group(group);
   const SignalMask bit = signal_bit(info.signo);
   const bool all_block = std::all_of(group.threads.begin(), group.threads.end(),
                                      [&](const Task* t) { return (t->blocked_signals | t->awaited_signals) & bit; });
-  if (!all_block && is_ignored(group, info.signo)) return;
-  group.pending.push(info);
+  if (!all_block && is_ignored(group, info.signo)) return true;
+  if (!group.pending.push(info) && info.signo >= 32) return false;
   group.signal_events.wake(kSignalEvents);
   // The main thread first, as complete_signal() prefers it; else any that does not block it.
   for (Task* task : group.threads) {
-    if (task->is_leader() && !(task->blocked_signals & bit)) return nudge(*this, *task);
+    if (task->is_leader() && !(task->blocked_signals & bit)) {
+      nudge(*this, *task);
+      return true;
+    }
   }
   for (Task* task : group.threads) {
-    if (!(task->blocked_signals & bit)) return nudge(*this, *task);
+    if (!(task->blocked_signals & bit)) {
+      nudge(*this, *task);
+      return true;
+    }
   }
+  return true;
 }
 
 int Kernel::send_signal_to_pgrp(pid_t pgid, const SignalInfo& info) {
@@ -80,7 +88,7 @@ int Kernel::send_signal_to_pgrp(pid_t pgid, const SignalInfo& info) {
   for (const auto& [pid, group] : groups_) {
     if (group->pgid == pgid && !group->zombie && !group->threads.empty()) members.push_back(group);
   }
-  for (const auto& group : members) send_signal(*group, info);
+  for (const auto& group : members) (void)send_signal(*group, info);
   return static_cast<int>(members.size());
 }
 

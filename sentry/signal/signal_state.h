@@ -83,6 +83,10 @@ static_assert(sizeof(SignalInfo) == 128);
 // Pending signals: standard ones once each, real-time ones (>= 32) queued.
 class SignalQueue {
  public:
+  SignalQueue() = default;
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
+  ~SignalQueue();
   SignalMask pending() const { return pending_; }
   // Returns false when a standard signal is pending already, or the queue is full (EAGAIN for RT).
   bool push(const SignalInfo& info);

@@ -44,9 +44,10 @@ class Kernel {
 
   // ---- Signals (sentry/signal/send.cc). No permission checks here.
   // To one thread. `info.signo` says which.
-  void send_signal(Task& task, const SignalInfo& info);
+  // False: a real-time signal found the queue full (EAGAIN).
+  bool send_signal(Task& task, const SignalInfo& info);
   // To a process: any thread that does not block it.
-  void send_signal(ThreadGroup& group, const SignalInfo& info);
+  bool send_signal(ThreadGroup& group, const SignalInfo& info);
   // To every process of a process group. Returns how many there were.
   int send_signal_to_pgrp(pid_t pgid, const SignalInfo& info);
 

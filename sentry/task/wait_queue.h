@@ -47,8 +47,15 @@ class WaitQueue {
 
  private:
   friend class Waiter;
+  // A wake-up under way: whom it tells next. Kept right when that waiter leaves.
+  struct Cursor {
+    Waiter* next;
+    Cursor* outer;  // of the wake-up that this one nests in
+    bool queue_gone = false;
+  };
   Waiter* head_ = nullptr;
   Waiter* tail_ = nullptr;
+  Cursor* cursors_ = nullptr;
   uint64_t generation_ = 0;
 };
 
