@@ -138,6 +138,7 @@ class IntervalTimer : public ::testing::Test {
     setitimer(ITIMER_VIRTUAL, &off, nullptr);
     setitimer(ITIMER_PROF, &off, nullptr);
   }
+  test::ActionGuard alarm_{SIGALRM}, virtual_{SIGVTALRM}, prof_{SIGPROF};
 };
 
 TEST_F(IntervalTimer, FiresRepeatedly) {

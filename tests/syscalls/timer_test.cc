@@ -26,6 +26,7 @@ class Timer : public ::testing::Test {
     event.sigev_value.sival_int = 99;
   }
   sigevent event{};
+  test::ActionGuard guard_{SIGRTMIN};
 };
 
 itimerspec ms(int first, int interval = 0) { return {{0, interval * test::kMs}, {0, first * test::kMs}}; }
