@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 
-NATIVE_TIMEOUT_S = 30
+NATIVE_TIMEOUT_S = 60
 # A sandbox that hangs must not hold up the rest for long.
-TRAP_TIMEOUT_S = 60
+TRAP_TIMEOUT_S = 120
 
 
 def cases(program):
