@@ -97,6 +97,7 @@ class GuestThread : public RefCounted {
   // An ordered child that has not said hello yet, and the way back.
   GuestThread* clone_child = nullptr;
   GuestThread* clone_parent = nullptr;
+  pid_t cloned_pid = 0;  // host id of the ordered child, once it has said hello; 0: not yet
   void link_child(GuestThread& child) {
     unlink_child();
     clone_child = &child;

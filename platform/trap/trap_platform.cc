@@ -226,6 +226,7 @@ void Platform::deny(const Notification& n) {
 
 void Platform::end_liar(GuestThread& thread, const char* lie) {
   LOG_WARN("host thread {}: {}; its process is ended", thread.host_tid, lie);
+  thread.in_sentry = false;  // no answer, which it would not obey: it waits for the keeper's SIGKILL
   end_process(thread.mm());
 }
 
@@ -315,6 +316,10 @@ bool Platform::is_sound_report(GuestThread& thread) {
 // its hello. A lie harms the liar alone: what is named must be a child of ours that nobody knows yet.
 bool Platform::child_reported(GuestThread& parent) {
   GuestThread* child = parent.clone_child;
+  if (!child && parent.cloned_pid != 0 && parent.result != parent.cloned_pid) {
+    end_liar(parent, "it named a stranger as its child");
+    return false;
+  }
   if (!child || child->mm().host_pid != 0) return true;
   const auto pid = static_cast<pid_t>(parent.result);
   const auto dead = std::find(dead_unheard_.begin(), dead_unheard_.end(), pid);
@@ -370,7 +375,10 @@ void Platform::handle_hello(const Notification& n) {
     if (&ghost->mm() == &thread->mm()) return;
   }
   awaited_.erase(it);
-  if (thread->clone_parent) thread->clone_parent->unlink_child();
+  if (GuestThread* parent = thread->clone_parent) {
+    parent->cloned_pid = tid;
+    parent->unlink_child();
+  }
   thread->host_tid = tid;
   by_tid_[tid] = thread;
   thread->in_sentry = true;
@@ -513,6 +521,7 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
   parent.clone_approved = true;
   parent.clone_ordered = true;
   parent.link_child(*child);
+  parent.cloned_pid = 0;
   if (!plan.same_memory) client_->sweep_later(kHelloPatienceMs);
   uks_slot* slot = parent.slot();
   for (size_t i = 0; i < 6; i++) store(slot->clone_args[i], parent.clone_args[i]);
