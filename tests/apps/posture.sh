@@ -2,6 +2,7 @@
 # What a running sandbox looks like from outside: filters, capabilities, ids, descriptors of each role; and
 # that all of it goes when any of the trusted processes is killed.
 . "$(dirname "$0")/lib.sh"
+need pgrep
 
 # start: `uks exec -- sleep 60` in the background; sets keeper, sentry, gofer, stubs, all.
 start() {
@@ -143,4 +144,28 @@ start
 kill -9 "${stubs%% *}"
 check all_end_with_a_zygote all_gone "${UKS_END_MS:-3000}"
 stop
+
+# Stubs of guests and of the pool are killed at random while a shell starts programs: it sees children that
+# died, goes on to its end, and nothing hangs. The first ones are spared: zygotes, and the shell itself.
+"${clean_env[@]}" timeout --kill-after=5 100 "$UKS" exec --quiet -- bash -c \
+  'for i in $(seq 150); do /bin/true & (exit 3) & sleep 0.01 | cat; wait; done; echo done' \
+  >"$base/deaths" 2>/dev/null </dev/null &
+keeper=$!
+sentry=
+for ((i = 0; i < 200; i++)); do
+  uks=$(pgrep -P "$keeper" | head -1)
+  sentry=$(pgrep -P "${uks:-0}" -f role=sentry | head -1)
+  [[ -n $sentry ]] && break
+  sleep 0.02
+done
+sleep 0.2
+killed=0
+while kill -0 "$keeper" 2>/dev/null && ((killed < 60)); do
+  victim=$(pgrep -P "${sentry:-0}" | tail -n +8 | shuf -n 1)
+  [[ -n $victim ]] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
+  sleep 0.02
+done
+wait "$keeper"
+status=$?
+check "stubs_die_at_random" test "$status $(cat "$base/deaths") $((killed > 10))" = '0 done 1'
 finish

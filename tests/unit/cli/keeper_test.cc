@@ -57,6 +57,9 @@ TEST(ChildFiles, OnlyChildrenOfTheParentNamed) {
   EXPECT_EQ(open_child_text(sleeper.pid(), ::getppid(), "maps").error(), EPERM);
   EXPECT_EQ(open_child_text(sleeper.pid(), ::getpid(), "environ").error(), EINVAL);
   EXPECT_EQ(open_child_text(sleeper.pid(), ::getpid(), "../1/maps").error(), EINVAL);
+  // The list of the sentry's children is of the sentry alone.
+  EXPECT_TRUE(open_child_text(::getpid(), ::getpid(), "children"));
+  EXPECT_EQ(open_child_text(sleeper.pid(), ::getpid(), "children").error(), EINVAL);
   EXPECT_EQ(open_child_mem(1, ::getpid()).error(), EPERM);
   EXPECT_EQ(kill_child(sleeper.pid(), 1).error(), EPERM);
   EXPECT_EQ(kill_child(0, ::getpid()).error(), ESRCH);
