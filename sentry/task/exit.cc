@@ -6,6 +6,7 @@
 
 #include "platform/trap/trap_platform.h"
 #include "sentry/ipc/futex.h"
+#include "sentry/fs/tty/tty.h"
 #include "sentry/task/clone.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel.h"
@@ -135,19 +136,7 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
     if (child->zombie) notify_parent(*child, CLD_EXITED, 0);
   }
 
-  // A session leader's end hangs up its terminal's foreground group.
-  if (group.session && group.session->id == group.pid && group.session->terminal) {
-    const pid_t foreground = group.session->foreground_pgid;
-    group.session->terminal = nullptr;
-    if (foreground > 0) {
-      SignalInfo info;
-      info.code = SI_KERNEL;
-      info.signo = SIGHUP;
-      send_signal_to_pgrp(foreground, info);
-      info.signo = SIGCONT;
-      send_signal_to_pgrp(foreground, info);
-    }
-  }
+  if (group.session && group.session->id == group.pid) leave_terminal(group);
   group.exit_events.wake(EPOLLIN);
   if (&group == init_) {
     finish(wait_status);

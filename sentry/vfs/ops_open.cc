@@ -73,6 +73,8 @@ Result<Ref<File>> finish_open(Task& task, const Path& place, int flags, bool cre
     if (attr.mode & (S_ISUID | S_ISGID)) changes.mode = mode_without_setid(attr.mode) & 07777;
     TRY(inode->setattr(changes));
   }
+  // The terminals of devpts do the rest themselves.
+  if (S_ISCHR(attr.mode) && std::string_view(inode->fs().type()) == "devpts") kept |= flags & O_NOCTTY;
   return inode->open(task, place, kept);
 }
 

@@ -81,7 +81,8 @@ class Builder {
       case MountKind::kProc:
         return Root{make_proc_root(kernel_, config_), "proc", kUsual | MS_NOEXEC};
       case MountKind::kDev:
-        return Root{make_dev_root(kernel_, config_), "devtmpfs", MS_NOSUID};
+        pts_ = make_devpts_root(kernel_);
+        return Root{make_dev_root(kernel_, config_, pts_), "devtmpfs", MS_NOSUID};
       case MountKind::kSys:
         return Root{make_sys_root(kernel_, config_), "sysfs", kUsual | MS_NOEXEC | MS_RDONLY};
     }
@@ -101,6 +102,9 @@ class Builder {
     Path at = TRY(walk(split(m.target), root.inode->is_dir()));
     ns_->add(at, std::move(mount));
     if (m.kind != MountKind::kDev) return {};
+    auto pts = std::exchange(pts_, nullptr);
+    ns_->add(TRY(walk(split(m.target + "/pts"), true)),
+             make_ref<Mount>(Ref<FileSystem>(&pts->fs()), Dentry::make_root(pts), MS_NOSUID | MS_NOEXEC, "devpts"));
     // Shared memory objects need a place of their own, world-writable.
     for (const ViewMount& other : config_.mounts) {
       if (split(other.target) == std::vector<std::string>{"dev", "shm"}) return {};
@@ -189,6 +193,7 @@ class Builder {
   const ViewConfig& config_;
   gofer::GoferClient& client_;
   Ref<MountNamespace> ns_;
+  Ref<DevptsRoot> pts_;  // of the /dev that is being mounted
 };
 
 }  // namespace

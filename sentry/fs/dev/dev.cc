@@ -6,7 +6,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "sentry/fs/host/terminal.h"
+#include "sentry/fs/tty/tty.h"
 #include "sentry/fs/tmpfs/tmpfs.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
@@ -124,7 +124,7 @@ constexpr const char* kLinks[][2] = {
 
 }  // namespace
 
-Ref<Inode> make_dev_root(Kernel&, const ViewConfig&) {
+Ref<Inode> make_dev_root(Kernel&, const ViewConfig&, Ref<DevptsRoot> pts) {
   // Numbers below 100 are the device nodes'.
   auto fs = make_ref<Tmpfs>(kDevSize, 100);
   Ref<TmpfsInode> root = fs->make_root(0755, 0, 0);
@@ -142,6 +142,7 @@ Ref<Inode> make_dev_root(Kernel&, const ViewConfig&) {
     (void)link->set_link_target(target);  // short: costs nothing
     (void)root->attach(name, std::move(link));
   }
+  if (pts) (void)root->attach("ptmx", make_ptmx(*fs, ino++, std::move(pts)));
   (void)root->attach("pts", fs->make_root(0755, 0, 0));
   (void)root->attach("shm", fs->make_root(01777, 0, 0));
   return root;

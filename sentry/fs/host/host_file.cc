@@ -227,7 +227,7 @@ Result<int64_t> HostFile::seek(Task&, int64_t offset, int whence) {
 
 Result<int64_t> HostFile::ioctl(Task& task, uint32_t request, uint64_t arg) {
   const Ref<HostStream> stream = stream_;
-  if (stream->terminal) return stream->terminal->ioctl(task, stream->fd(), request, arg);
+  if (stream->terminal) return stream->terminal->ioctl(task, *this, stream->fd(), request, arg);
   if (request != FIONREAD) return Err(ENOTTY);
   int32_t available = 0;
   if (::ioctl(stream->fd(), FIONREAD, &available) < 0) return HostErr();

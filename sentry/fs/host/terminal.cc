@@ -22,10 +22,6 @@ constexpr uint32_t kToStop = 0000400;
 constexpr uint32_t kTcGets2 = 0x802c542a, kTcSets2 = 0x402c542b, kTcSetsW2 = 0x402c542c,
                    kTcSetsF2 = 0x402c542d;
 
-bool ignores_or_blocks(Task& task, int sig) {
-  return (task.blocked_signals & signal_bit(sig)) || (*task.group().actions)[sig].handler == 1;
-}
-
 // Host calls that may wait for output to drain run without the kernel lock.
 int host_ioctl(int fd, uint32_t request, void* arg, bool may_wait) {
   if (!may_wait) return ::ioctl(fd, request, arg);
@@ -48,34 +44,15 @@ Result<int64_t> set(Task& task, int fd, uint32_t request, uint64_t arg, size_t s
   return 0;
 }
 
-HostStream* controlling_stream(const ThreadGroup& group) {
-  return group.session ? static_cast<HostStream*>(group.session->terminal.get()) : nullptr;
-}
-
 }  // namespace
 
-bool Terminal::controls(Task& task) const {
-  const HostStream* stream = controlling_stream(task.group());
-  return stream && stream->terminal.get() == this;
+Result<Ref<File>> Terminal::open_again(Task&, Path path, int flags) {
+  if (!stream_) return Err(ENXIO);
+  return open_host_stream(Ref<HostStream>(static_cast<HostStream*>(stream_.get())), std::move(path), flags);
 }
 
-Result<void> Terminal::check_background(Task& task, int sig) {
-  if (!controls(task)) return {};
-  ThreadGroup& group = task.group();
-  const pid_t foreground = group.session->foreground_pgid;
-  if (foreground == 0 || foreground == group.pgid) return {};
-  if (ignores_or_blocks(task, sig)) {
-    if (sig == SIGTTIN) return Err(EIO);
-    return {};
-  }
-  Kernel& kernel = task.kernel();
-  if (kernel.is_orphaned_pgrp(group)) return Err(EIO);
-  SignalInfo info;
-  info.signo = sig;
-  info.code = SI_KERNEL;
-  kernel.send_signal_to_pgrp(group.pgid, info);
-  return Err(kRestartSys);
-}
+void Terminal::keep_stream(Ref<HostStream> stream) { stream_ = std::move(stream); }
+void Terminal::on_release() { stream_ = nullptr; }
 
 Result<void> Terminal::check_write(Task& task, int host_fd) {
   if (!controls(task)) return {};
@@ -89,23 +66,7 @@ Result<void> Terminal::check_write(Task& task, int host_fd) {
   return check_background(task, SIGTTOU);
 }
 
-Result<int64_t> Terminal::set_foreground(Task& task, uint64_t arg) {
-  if (!controls(task)) return Err(ENOTTY);
-  TRY(check_background(task, SIGTTOU));
-  const auto pgid = TRY(task.copy_in<int32_t>(UserAddr{arg}));
-  if (pgid < 0) return Err(EINVAL);
-  bool found = false;
-  for (const auto& [pid, group] : task.kernel().groups()) {
-    if (group->pgid != pgid) continue;
-    if (group->session != task.group().session) return Err(EPERM);
-    found = true;
-  }
-  if (!found) return Err(ESRCH);
-  task.group().session->foreground_pgid = pgid;
-  return 0;
-}
-
-Result<int64_t> Terminal::ioctl(Task& task, int host_fd, uint32_t request, uint64_t arg) {
+Result<int64_t> Terminal::ioctl(Task& task, File& file, int host_fd, uint32_t request, uint64_t arg) {
   switch (request) {
     case TCGETS:
       return get(task, host_fd, request, arg, kTermiosSize);
@@ -136,30 +97,21 @@ Result<int64_t> Terminal::ioctl(Task& task, int host_fd, uint32_t request, uint6
       if (::ioctl(host_fd, request, static_cast<int>(arg)) < 0) return HostErr();
       return 0;
     }
-    case TIOCGPGRP:
-      if (!controls(task)) return Err(ENOTTY);
-      TRY(task.copy_out(UserAddr{arg}, int32_t{task.group().session->foreground_pgid}));
-      return 0;
-    case TIOCSPGRP:
-      return set_foreground(task, arg);
-    case TIOCGSID:
-      if (!controls(task)) return Err(ENOTTY);
-      TRY(task.copy_out(UserAddr{arg}, int32_t{task.group().session->id}));
-      return 0;
+    case TIOCSCTTY: {
+      const int64_t result = TRY(job_control_ioctl(task, file, request, arg));
+      keep_stream(Ref<HostStream>(&static_cast<HostFile&>(file).stream()));
+      return result;
+    }
     default:
-      return Err(ENOTTY);
+      return job_control_ioctl(task, file, request, arg);
   }
 }
 
 void adopt_terminal(ThreadGroup& group, File& file) {
   if (file.kind() != FileKind::kTerminal || !group.session || group.session->terminal) return;
-  group.session->terminal = Ref<RefCounted>(&static_cast<HostFile&>(file).stream());
-  group.session->foreground_pgid = group.pgid;
-}
-
-uint64_t controlling_terminal_device(const ThreadGroup& group) {
-  const HostStream* stream = controlling_stream(group);
-  return stream ? stream->terminal->device() : 0;
+  HostStream& stream = static_cast<HostFile&>(file).stream();
+  stream.terminal->keep_stream(Ref<HostStream>(&stream));
+  stream.terminal->set_session(group);
 }
 
 bool signal_foreground(Kernel& kernel, int signo) {
@@ -169,12 +121,6 @@ bool signal_foreground(Kernel& kernel, int signo) {
   info.signo = signo;
   info.code = SI_KERNEL;
   return kernel.send_signal_to_pgrp(init->session->foreground_pgid, info) > 0;
-}
-
-Result<Ref<File>> open_controlling_terminal(Task& task, Path path, int flags) {
-  HostStream* stream = controlling_stream(task.group());
-  if (!stream) return Err(ENXIO);
-  return open_host_stream(Ref<HostStream>(stream), std::move(path), flags);
 }
 
 }  // namespace uks

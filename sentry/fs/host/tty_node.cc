@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kTtyGroup = 5;
 constexpr uint64_t kFirstInode = 90;  // below 100, which make_dev_root() leaves to device nodes
+constexpr uint64_t kFirstInDevpts = 10000;  // beyond the numbers of our own terminals
 
 class TtyNode final : public TmpfsInode {
  public:
@@ -40,8 +41,9 @@ Result<void> expose_terminal(Task& task, HostFile& file, unsigned index) {
   if (!stream.terminal || !name.starts_with("/dev/")) return {};
   const size_t slash = name.rfind('/');
   const Path place = TRY(resolve(task, task.fs().root, name.substr(0, slash), kFollowLast | kMustBeDir));
-  // Only in the sandbox's own /dev.
-  if (strcmp(place.inode()->fs().type(), "tmpfs") != 0) return {};
+  // Only in the sandbox's own /dev. devpts, too, is a tmpfs at heart.
+  const bool in_devpts = strcmp(place.inode()->fs().type(), "devpts") == 0;
+  if (!in_devpts && strcmp(place.inode()->fs().type(), "tmpfs") != 0) return {};
   auto& dir = static_cast<TmpfsInode&>(*place.inode());
   const std::string last = name.substr(slash + 1);
   if (TmpfsInode* node = dir.child(last)) {
@@ -54,7 +56,8 @@ Result<void> expose_terminal(Task& task, HostFile& file, unsigned index) {
   attributes.uid = task.creds().euid;
   attributes.gid = kTtyGroup;
   attributes.rdev = stream.terminal->device();
-  auto node = make_ref<TtyNode>(static_cast<Tmpfs&>(dir.fs()), attributes, kFirstInode + index, attributes.rdev);
+  auto node = make_ref<TtyNode>(static_cast<Tmpfs&>(dir.fs()), attributes,
+                                (in_devpts ? kFirstInDevpts : kFirstInode) + index, attributes.rdev);
   TRY(dir.attach(last, node));
   stream.set_inode(node);
   return {};

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "platform/platform.h"
-#include "sentry/fs/host/terminal.h"
+#include "sentry/fs/tty/tty.h"
 #include "sentry/fs/proc/proc_fs.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/vfs/fd_table.h"
