@@ -4,13 +4,14 @@
 . "$(dirname "$0")/lib.sh"
 need pgrep
 
-# start: `uks exec -- sleep 60` in the background; sets keeper, sentry, gofer, stubs, all.
+# start [COMMAND]: a sandbox in the background that says "up" and goes on; sets keeper, sentry, gofer, stubs, all.
 start() {
   local i child
   cd "$base" || exit 1
-  "${clean_env[@]}" "$UKS" exec --quiet -- sh -c 'echo up; exec sleep 60' >"$base/up" 2>&1 </dev/null &
+  : >"$base/up"
+  "${clean_env[@]}" "$UKS" exec --quiet -- sh -c "${1:-echo up; exec sleep 60}" >"$base/up" 2>&1 </dev/null &
   keeper=$!
-  for ((i = 0; i < 100; i++)); do
+  for ((i = 0; i < 400; i++)); do
     grep -q up "$base/up" && break
     sleep 0.05
   done
@@ -117,55 +118,80 @@ check stubs_dump_no_core bash -c "for p in $stubs; do grep -q 'Max core file siz
 check not_traced each "$sentry $gofer $stubs" TracerPid 0
 stop
 
-# all_gone WITHIN_MS: the processes of the sandbox are gone (a zombie is, too).
+# alive PID: it is there and no zombie.
+alive() {
+  local stat
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+  stat=${stat##*) }
+  [[ ${stat:0:1} != [ZX] ]]
+}
+# all_gone SINCE: the processes of the sandbox are gone within UKS_END_MS of that moment (microseconds).
 all_gone() {
-  local pid i left
-  for ((i = 0; i < $1 / 50; i++)); do
-    left=
-    for pid in $all; do
-      [[ -e /proc/$pid/status && $(field "$pid" State 2>/dev/null) != Z* && -n $(field "$pid" State 2>/dev/null) ]] && left+=" $pid"
-    done
-    [[ -z $left ]] && return 0
-    sleep 0.05
+  local pid left=$all still ms
+  while :; do
+    still=
+    for pid in $left; do alive "$pid" && still+=" $pid"; done
+    ms=$(((${EPOCHREALTIME/[.,]/} - $1) / 1000))
+    [[ -z $still ]] && { ((ms <= ${UKS_END_MS:-1000})) && return 0; echo "gone after $ms ms"; return 1; }
+    ((ms > 3 * ${UKS_END_MS:-1000})) && break
+    left=$still
+    sleep 0.01
   done
-  echo "left:$left"
-  ps -o pid,ppid,stat,args -p ${left// /,} 2>/dev/null
+  echo "after $ms ms left:$still"
+  ps -o pid,ppid,stat,wchan,args -p "$(tr -s ' ' , <<<"${still# }")" 2>/dev/null
   return 1
+}
+# ends_with NAME PID: kill -9 of that process takes all others along.
+ends_with() {
+  local since=${EPOCHREALTIME/[.,]/}
+  kill -9 "$2"
+  check "$1" all_gone "$since"
+  stop
 }
 for role in keeper sentry gofer; do
   start
-  kill -9 "${!role}"
-  # A second, with room for a busy machine.
-  check "all_end_with_the_$role" all_gone "${UKS_END_MS:-3000}"
-  stop
+  ends_with "all_end_with_the_$role" "${!role}"
 done
 # One zygote: the sandbox ends, in order.
 start
-kill -9 "${stubs%% *}"
-check all_end_with_a_zygote all_gone "${UKS_END_MS:-3000}"
-stop
+ends_with all_end_with_a_zygote "${stubs%% *}"
+# Fifty processes inside, one with much memory, on a machine that has other things to do.
+load=
+for i in 1 2 3 4; do
+  while :; do :; done &
+  load+=" $!"
+done
+for role in keeper sentry gofer; do
+  start 'for i in $(seq 50); do sleep 60 & done; head -c 200M /dev/zero | tail & sleep 1; echo up; wait'
+  ends_with "fifty_processes_end_with_the_$role" "${!role}"
+done
+kill $load
+wait $load 2>/dev/null
 
 # Stubs of guests and of the pool are killed at random while a shell starts programs: it sees children that
-# died, goes on to its end, and nothing hangs. The first ones are spared: zygotes, and the shell itself.
+# died, goes on to its end, and nothing hangs. Those that are there when it starts are spared: zygotes, and the
+# shell itself.
 "${clean_env[@]}" timeout --kill-after=5 100 "$UKS" exec --quiet -- bash -c \
-  'for i in $(seq 150); do /bin/true & (exit 3) & sleep 0.01 | cat; wait; done; echo done' \
+  'echo up; for i in $(seq 150); do /bin/true & (exit 3) & sleep 0.01 | cat; wait; done; echo done' \
   >"$base/deaths" 2>/dev/null </dev/null &
 keeper=$!
-sentry=
-for ((i = 0; i < 200; i++)); do
-  uks=$(pgrep -P "$keeper" | head -1)
-  sentry=$(pgrep -P "${uks:-0}" -f role=sentry | head -1)
-  [[ -n $sentry ]] && break
+for ((i = 0; i < 400; i++)); do
+  grep -q up "$base/deaths" && break
   sleep 0.02
 done
-sleep 0.2
+uks=$(pgrep -P "$keeper" | head -1)
+sentry=$(pgrep -P "${uks:-0}" -f role=sentry | head -1)
+spared=" $(pgrep -P "${sentry:-0}" | tr '\n' ' ')"
 killed=0
 while kill -0 "$keeper" 2>/dev/null && ((killed < 60)); do
-  victim=$(pgrep -P "${sentry:-0}" | tail -n +8 | shuf -n 1)
-  [[ -n $victim ]] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
-  sleep 0.02
+  for victim in $(pgrep -P "${sentry:-0}" | shuf); do
+    [[ $spared == *" $victim "* ]] && continue
+    kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
+    break
+  done
+  sleep 0.01
 done
 wait "$keeper"
 status=$?
-check "stubs_die_at_random" test "$status $(cat "$base/deaths") $((killed > 10))" = '0 done 1'
+check "stubs_die_at_random" test "$status $(tail -1 "$base/deaths") $((killed > 10))" = '0 done 1'
 finish
