@@ -50,6 +50,7 @@ bool Kernel::send_signal(Task& task, const SignalInfo& info) {
   if (!task.pending.push(info) && info.signo >= 32) return false;
   group.signal_events.wake(kSignalEvents);
   if (!blocked) nudge(*this, task);
+  if (dispatcher && (signal_bit(info.signo) & kStopSignals)) dispatcher->deaf_stops.watch(group);
   return true;
 }
 
@@ -67,6 +68,7 @@ bool Kernel::send_signal(ThreadGroup& group, const SignalInfo& info) {
   if (!all_block && is_ignored(group, info.signo)) return true;
   if (!group.pending.push(info) && info.signo >= 32) return false;
   group.signal_events.wake(kSignalEvents);
+  if (dispatcher && (bit & kStopSignals)) dispatcher->deaf_stops.watch(group);
   // The main thread first, as complete_signal() prefers it; else any that does not block it.
   for (Task* task : group.threads) {
     if (task->is_leader() && !(task->blocked_signals & bit)) {

@@ -312,12 +312,14 @@ void Dispatcher::stop_group(ThreadGroup& group, int signo) {
   for (Task* task : group.threads) {
     if (task->thread && !task->thread->in_sentry) kernel_.platform->kick(*task->thread);
   }
+  deaf_stops.watch(group);
   kernel_.notify_parent(group, CLD_STOPPED, signo);
   if (&group == kernel_.init()) kernel_.platform->keeper().send(keeper::Op::kStopped, 0, signo);
 }
 
 void Dispatcher::continue_group(ThreadGroup& group) {
   if (!group.stopped) return;
+  deaf_stops.thaw(group);
   group.stopped = false;
   group.stop_reported = true;
   group.continued_unreported = true;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "platform/trap/trap_platform.h"
+#include "sentry/task/deaf_stops.h"
 #include "sentry/task/kernel.h"
 
 namespace uks {
@@ -14,7 +15,8 @@ class Dispatcher final : public PlatformClient {
  public:
   // `call`: runs the handler of task.syscall_nr (syscalls/dispatch.h).
   using CallFunction = Result<int64_t> (*)(Task& task);
-  Dispatcher(Kernel& kernel, CallFunction call) : kernel_(kernel), call_(call), sweep_timer_(kernel) {}
+  Dispatcher(Kernel& kernel, CallFunction call)
+      : deaf_stops(kernel), kernel_(kernel), call_(call), sweep_timer_(kernel) {}
 
   // ---- PlatformClient
   void on_handoff(GuestThread& thread) override;
@@ -39,6 +41,8 @@ class Dispatcher final : public PlatformClient {
   void stop_group(ThreadGroup& group, int signo);
   // The task's stub has more to do; then the continuation runs.
   void order_and_continue(Task& task, std::unique_ptr<StubContinuation> continuation, UniqueFd donated = {});
+
+  DeafStops deaf_stops;
 
   // Where --strace lines go; null: off.
   StraceSink* strace = nullptr;

@@ -110,6 +110,7 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
   group.zombie = true;
   group.exit_status = wait_status;
   group.stopped = false;
+  if (dispatcher) dispatcher->deaf_stops.thaw(group);
 
   // Children get a new parent: the nearest subreaper, else the sandbox's init, which reaps by itself.
   ThreadGroup* adopter = groups_.at(1).get();

@@ -1,4 +1,5 @@
 // The stub's own memory under attack: scribbled over, unmapped, protected; forged signal frames.
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -242,6 +243,39 @@ void just_spin() {
   for (;;) __asm__ volatile("pause");
 }
 HOSTILE_CASE(deaf_to_kicks, kNever) { return_to(just_spin, ~0ull, 0x33); }
+// Nor do stop signals, which the sandbox carries out all the same.
+volatile uint64_t* spins;
+void count_spins() {
+  for (;;) *spins = *spins + 1;
+}
+bool counts(int ms) {
+  const uint64_t before = *spins;
+  for (int i = 0; i < ms / 10; i++) {
+    poll(nullptr, 0, 10);
+    if (*spins != before) return true;
+  }
+  return false;
+}
+HOSTILE_CASE(deaf_to_stops, kReturns) {
+  spins = static_cast<uint64_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  CHECK_THAT(spins != MAP_FAILED);
+  for (const int signo : {SIGSTOP, SIGTSTP}) {
+    const pid_t child = fork();
+    if (child == 0) return_to(count_spins, ~0ull, 0x33);
+    CHECK_THAT(counts(1000));
+    CHECK_THAT(kill(child, signo) == 0);
+    int status = 0;
+    CHECK_THAT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) && WSTOPSIG(status) == signo);
+    for (int tries = 0; counts(100); tries++) CHECK_THAT(tries < 10);
+    CHECK_THAT(kill(child, SIGCONT) == 0);
+    CHECK_THAT(waitpid(child, &status, WCONTINUED) == child && WIFCONTINUED(status));
+    CHECK_THAT(counts(1000));
+    CHECK_THAT(kill(child, SIGSTOP) == 0);
+    CHECK_THAT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+    CHECK_THAT(kill(child, SIGKILL) == 0);
+    CHECK_THAT(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+  }
+}
 HOSTILE_CASE(frame_into_compatibility_mode, kAny) { return_to(call_and_leave, 0, 0x23); }
 HOSTILE_CASE(frame_with_kernel_segments, kAny) { return_to(call_and_leave, 0, 0x10); }
 HOSTILE_CASE(frame_into_the_kernel, kAny) { return_to(reinterpret_cast<void (*)()>(0xffffffff81000000), 0, 0x33); }

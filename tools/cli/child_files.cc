@@ -92,12 +92,13 @@ std::optional<pid_t> parse_stat_parent(std::string_view stat) {
   return parent;
 }
 
-Result<void> kill_child(pid_t pid, pid_t parent) {
+Result<void> signal_child(pid_t pid, pid_t parent, int signo) {
+  if (signo != SIGKILL && signo != SIGSTOP && signo != SIGCONT) return Err(EINVAL);
   // The sentry may know no more than the number of a thread, for which there is no pidfd.
   if (pid > 0) pid = process_of(pid).value_or(pid);
   const UniqueFd pidfd = TRY(open_pidfd(pid));
   TRY(check_parent(pid, parent));
-  if (::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) != 0) return HostErr();
+  if (::syscall(SYS_pidfd_send_signal, pidfd.get(), signo, nullptr, 0) != 0) return HostErr();
   return {};
 }
 

@@ -14,9 +14,9 @@ namespace uks::cli {
 // hold blanks and brackets.
 std::optional<pid_t> parse_stat_parent(std::string_view stat);
 
-// SIGKILLs `pid`, or the process whose thread `pid` is, if that is a child of `parent`. ESRCH: no such
-// process; EPERM: not its child.
-Result<void> kill_child(pid_t pid, pid_t parent);
+// Sends SIGKILL, SIGSTOP or SIGCONT (else EINVAL) to `pid`, or the process whose thread `pid` is, if that is
+// a child of `parent`. ESRCH: no such process; EPERM: not its child.
+Result<void> signal_child(pid_t pid, pid_t parent, int signo);
 
 // Opens /proc/`pid`/mem for reading and writing, if it is a child of `parent`. ESRCH, EPERM, or
 // what open(2) says (EACCES, EPERM by Yama: the sentry then uses copy orders).

@@ -177,8 +177,9 @@ void Keeper::handle(const Message& message, const UniqueFd& attached) {
 }
 
 void Keeper::handle_kill(const Message& message) {
-  // No answer: a process that is gone already, or is none of the sentry's, is not killed.
-  [[maybe_unused]] const auto killed = kill_child(message.pid, sentry_.pid);
+  // No answer: a process that is gone already, or is none of the sentry's, is left alone.
+  const int signo = message.value == 0 ? SIGKILL : message.value;
+  [[maybe_unused]] const auto sent = signal_child(message.pid, sentry_.pid, signo);
 }
 
 void Keeper::answer(const Message& message, Result<UniqueFd> fd) {

@@ -61,11 +61,11 @@ TEST(ChildFiles, OnlyChildrenOfTheParentNamed) {
   EXPECT_TRUE(open_child_text(::getpid(), ::getpid(), "children"));
   EXPECT_EQ(open_child_text(sleeper.pid(), ::getpid(), "children").error(), EINVAL);
   EXPECT_EQ(open_child_mem(1, ::getpid()).error(), EPERM);
-  EXPECT_EQ(kill_child(sleeper.pid(), 1).error(), EPERM);
-  EXPECT_EQ(kill_child(0, ::getpid()).error(), ESRCH);
-  EXPECT_EQ(kill_child(-1, ::getpid()).error(), ESRCH);
+  EXPECT_EQ(signal_child(sleeper.pid(), 1, SIGKILL).error(), EPERM);
+  EXPECT_EQ(signal_child(0, ::getpid(), SIGKILL).error(), ESRCH);
+  EXPECT_EQ(signal_child(-1, ::getpid(), SIGKILL).error(), ESRCH);
   ASSERT_EQ(::waitpid(sleeper.pid(), nullptr, WNOHANG), 0);
-  EXPECT_TRUE(kill_child(sleeper.pid(), ::getpid()));
+  EXPECT_TRUE(signal_child(sleeper.pid(), ::getpid(), SIGKILL));
   siginfo_t info = {};
   ::waitid(P_PID, static_cast<id_t>(sleeper.pid()), &info, WEXITED | WNOWAIT);
   EXPECT_EQ(info.si_status, SIGKILL);
