@@ -9,6 +9,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -34,7 +36,7 @@ struct Reply {
   uint32_t action = UKS_ACTION_RESUME;
   uint32_t flags = 0;
   uint64_t ret = 0;
-  UniqueFd donated;  // given to the stub with the reply
+  UniqueFd donated;  // put at UKS_FIXED_FD with the reply
 };
 
 class GuestThread : public RefCounted {
@@ -86,6 +88,7 @@ class GuestThread : public RefCounted {
   pid_t host_tid = 0;         // 0 until its hello
   bool in_sentry = false;     // it waits for our reply
   bool gone = false;          // ended or dead: kept only by references
+  bool maps_donation = false; // its last reply carried a descriptor to map; until its next hand-off
   uint64_t notification = 0;  // ... to this one
   bool kicked = false;        // a SIGURG is under way
   bool awaits_window = false; // its next reply carries the window's descriptor
@@ -151,6 +154,17 @@ class AddressSpace : public RefCounted {
   // A file of the host's /proc/PID, by name.
   Result<UniqueFd> open_proc(const char* name) { return keeper_.open(keeper::Op::kOpenMaps, host_pid, name); }
 
+  // Keeps `object` alive as long as the mapping of the host object with inode number `ino` may exist
+  // here: until the process ends, or let_go() is told that it is gone (never for `ino` 0). Children
+  // inherit it.
+  void hold(Ref<RefCounted> object, uint64_t ino);
+  void inherit_held(const AddressSpace& parent) { held_ = parent.held_; }
+  bool holds_any() const { return !held_.empty(); }
+  // Grows with every hold(). None while a thread may be about to map what it was given.
+  std::optional<uint64_t> held_stamp() const;
+  // Lets go what was held at `stamp`, but for the inodes in `mapped`.
+  void let_go(uint64_t stamp, const std::unordered_set<uint64_t>& mapped);
+
   // A slot for a new thread; EAGAIN when all are taken.
   Result<unsigned> allocate_slot();
   void free_slot(unsigned index);
@@ -176,6 +190,12 @@ class AddressSpace : public RefCounted {
   unsigned shard_;
   UniqueFd memory_;
   std::vector<bool> slots_;
+  struct Held {
+    uint64_t ino = 0;
+    uint64_t stamp = 0;  // of the latest hold()
+  };
+  std::unordered_map<Ref<RefCounted>, Held> held_;
+  uint64_t stamp_ = 0;
 };
 
 // /proc/PID/maps (and smaps, status …) of a stub process, as the host shows it.

@@ -2,6 +2,7 @@
 // never comes here: the stub serves it itself.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,22 +12,15 @@
 #include "platform/platform.h"
 #include "sentry/fs/proc/mapped_names.h"
 #include "sentry/task/kernel.h"
+#include "sentry/task/shared_memory.h"
 #include "sentry/vfs/fd_table.h"
+#include "sentry/vfs/host_io.h"
 
 namespace uks {
 namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kPassedFlags = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_NORESERVE | MAP_STACK | MAP_POPULATE | MAP_32BIT;
-
-// One memfd for each shared anonymous object: its pages belong to those who map it, nobody else.
-Result<UniqueFd> make_shared_object(uint64_t length) {
-  UniqueFd fd(memfd_create("uks-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return HostErr();
-  if (ftruncate(fd.get(), static_cast<off_t>(length)) != 0) return HostErr();
-  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return HostErr();
-  return fd;
-}
 
 // ENOMEM unless all of the range is mapped, as the host's table of mappings says.
 Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
@@ -82,26 +76,40 @@ Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t pr
   order.prot = static_cast<uint32_t>(prot);
   order.flags = static_cast<uint32_t>(flags & kPassedFlags) | (shared ? MAP_SHARED : MAP_PRIVATE);
   TRY(check_address_space(task, length));
-  if ((flags & MAP_ANONYMOUS) && !shared) {
-    // Only here because of RLIMIT_AS: the stub makes it otherwise.
-    if (flags & MAP_HUGETLB) return Err(ENOMEM);
-    order.flags |= MAP_ANONYMOUS;
-  } else if (flags & MAP_ANONYMOUS) {
-    task.donation = TRY(make_shared_object((length + kPage - 1) & ~(kPage - 1)));
-    order.offset = 0;
+  MappableFd mappable;
+  if (flags & MAP_ANONYMOUS) {
+    mappable.anonymous = true;
   } else {
     const Ref<File> file = TRY(task.fds().get_io(fd));
     if (!file->readable()) return Err(EACCES);
     if (shared && (prot & PROT_WRITE) && !file->writable()) return Err(EACCES);
     if (offset + length < offset) return Err(EOVERFLOW);
-    const MappableFd mappable = TRY(file->mappable_fd(task, static_cast<int>(prot), shared));
-    note_mapped_file(task, *file, mappable.fd);
+    mappable = TRY(file->mappable_fd(task, static_cast<int>(prot), shared));
+    if (!mappable.anonymous) note_mapped_file(task, *file, mappable.fd);
+  }
+  if (mappable.anonymous && !shared) {
+    // Only here because of RLIMIT_AS, or for /dev/zero: the stub makes it otherwise.
+    if (flags & MAP_HUGETLB) return Err(ENOMEM);
+    order.flags |= MAP_ANONYMOUS;
+  } else if (mappable.anonymous) {
+    SharedMemory memory = TRY(make_shared_memory(task, (length + kPage - 1) & ~(kPage - 1)));
+    if (task.dead || !task.mm) return Err(EINTR);
+    task.donation = std::move(memory.fd);
+    mappable.pages = std::move(memory.pages);
+    order.offset = 0;
+  } else {
     task.donation.reset(fcntl(mappable.fd, F_DUPFD_CLOEXEC, 10));
     if (!task.donation) return HostErr();
     order.offset = mappable.host_offset + offset;
   }
   if (shared) task.mm->has_shared_memory = true;
   if (!task.thread || !task.thread->add_order(order)) return Err(EFAULT);
+  if (mappable.pages) {
+    struct stat st;
+    if (host_fstat(task.donation.get(), &st) != 0) return HostErr();
+    task.mm->hold(std::move(mappable.pages), st.st_ino);
+  }
+  if (task.donation) task.thread->maps_donation = true;
   task.mmap_reply = true;
   return 0;
 }

@@ -1,7 +1,6 @@
 // The uks binary: the command line, or one of the hidden roles that it starts itself as.
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,7 +43,6 @@ bool wait_for_start() {
 void use_one_arena() { ::mallopt(M_ARENA_MAX, 1); }
 
 int gofer_role() {
-  ::prctl(PR_SET_NAME, "uks-gofer");  // for ps and top; exec has left "exe"
   use_one_arena();
   if (!wait_for_start()) return cli::kExitFailure;
   int connections[keeper::kGoferConnections];
@@ -53,7 +51,6 @@ int gofer_role() {
 }
 
 int sentry_role() {
-  ::prctl(PR_SET_NAME, "uks-sentry");
   use_one_arena();
   HostLayers layers;
   enter_namespaces(layers);

@@ -5,11 +5,10 @@
 
 namespace uks {
 
-// `tracing`: platform ptrace.
-bpf::Program sentry_filter(bool tracing = false);
+bpf::Program sentry_filter();
 
 // Puts it on all threads of the calling process, and a SIGSYS handler that names the call and ends the
 // process: a hit is a bug of ours or an attack, and a failure of any test.
-Result<void> install_sentry_filter(bool tracing = false);
+Result<void> install_sentry_filter();
 
 }  // namespace uks

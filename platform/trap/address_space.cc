@@ -81,6 +81,24 @@ std::optional<SharedKey> AddressSpace::shared_key(uint64_t addr) {
   return std::nullopt;
 }
 
+void AddressSpace::hold(Ref<RefCounted> object, uint64_t ino) {
+  held_[std::move(object)] = {ino, ++stamp_};
+}
+
+std::optional<uint64_t> AddressSpace::held_stamp() const {
+  for (const Ref<GuestThread>& t : threads) {
+    if (t->maps_donation) return std::nullopt;
+  }
+  return stamp_;
+}
+
+void AddressSpace::let_go(uint64_t stamp, const std::unordered_set<uint64_t>& mapped) {
+  std::erase_if(held_, [&](const auto& entry) {
+    const Held& held = entry.second;
+    return held.ino != 0 && held.stamp <= stamp && !mapped.contains(held.ino);
+  });
+}
+
 Result<unsigned> AddressSpace::allocate_slot() {
   for (unsigned i = 0; i < slots_.size(); i++) {
     // A freed slot is used again only when the kernel says that its thread is gone (PITFALLS 21).

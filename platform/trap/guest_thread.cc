@@ -11,6 +11,7 @@ uks_slot* GuestThread::slot() const { return mm_->window.slot(index_); }
 char* GuestThread::data() const { return mm_->window.data(index_); }
 
 void GuestThread::load_call() {
+  maps_donation = false;
   const uks_slot* s = slot();
   event = load_once(s->event);
   nr = load_once(s->nr);

@@ -55,7 +55,8 @@ Result<FilesInFlight> FilesInFlight::make(std::vector<Ref<File>> files) {
   return made;
 }
 
-Packet Packet::make(Socket& sender, size_t capacity) {
+Result<Packet> Packet::make(Socket& sender, size_t capacity) {
+  TRY(sender.check_memory(capacity + kOverhead));
   Packet p;
   p.data = std::make_unique_for_overwrite<char[]>(capacity);
   p.capacity = capacity;
@@ -102,7 +103,9 @@ Result<size_t> PacketQueue::append(Socket& sender, IoSource& source, size_t room
       continue;
     }
     const size_t size = std::min(want - done, kStreamPacket);
-    Packet packet = Packet::make(sender, std::max(size, kSmallPacket));
+    auto made = Packet::make(sender, std::max(size, kSmallPacket));
+    if (!made) return done > 0 ? Result<size_t>(done) : Err(made.error());
+    Packet packet = std::move(*made);
     auto n = source.read(packet.data.get(), size);
     if (!n || *n == 0) return done > 0 || n ? Result<size_t>(done) : n;
     packet.end = *n;

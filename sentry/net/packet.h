@@ -53,7 +53,8 @@ struct Packet {
   ~Packet();
 
   // Room for `capacity` bytes, which count against `sender`'s send buffer until the packet is gone.
-  static Packet make(Socket& sender, size_t capacity);
+  // ENOBUFS: the sandbox holds too much.
+  static Result<Packet> make(Socket& sender, size_t capacity);
 
   size_t size() const { return end - begin; }
   const char* bytes() const { return data.get() + begin; }

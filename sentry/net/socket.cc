@@ -10,6 +10,7 @@
 #include "sentry/net/inet/inet.h"
 #include "sentry/net/netlink/netlink.h"
 #include "sentry/net/unix/unix_socket.h"
+#include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 #include "sentry/vfs/anon.h"
 
@@ -23,16 +24,42 @@ size_t total_charged = 0;  // under the kernel lock
 
 constexpr int kMaxProtocol = 262;  // IPPROTO_MAX before MPTCP counted
 
+Result<Ref<Socket>> make_bare_socket(Task& task, int family, int type, int protocol) {
+  if (family < 0 || family >= AF_MAX) return Err(EAFNOSUPPORT);
+  if (type < 0 || type > SOCK_PACKET) return Err(EINVAL);
+  switch (family) {
+    case AF_UNIX:
+      return make_unix_socket(task, type, protocol);
+    case AF_INET:
+    case AF_INET6:
+      if (protocol < 0 || protocol > kMaxProtocol) return Err(EINVAL);
+      return make_inet_socket(task, family, type, protocol);
+    case AF_NETLINK:
+      return make_netlink_socket(type, protocol);
+    default:
+      return Err(EAFNOSUPPORT);
+  }
+}
+
 }  // namespace
 
 void Socket::charge(size_t n) {
   charged_ += n;
   total_charged += n;
+  if (memory_) memory_->set(PageQuota::pages_of(charged_));
+}
+
+Result<void> Socket::check_memory(size_t n) const {
+  if (!memory_) return {};
+  const uint64_t pages = PageQuota::pages_of(charged_ + n);
+  if (pages > memory_->pages() && pages - memory_->pages() > memory_->quota().available()) return Err(ENOBUFS);
+  return {};
 }
 
 void Socket::uncharge(size_t n) {
   charged_ -= n;
   total_charged -= n;
+  if (memory_) memory_->set(PageQuota::pages_of(charged_));
   if (no_space_ && writable()) {
     no_space_ = false;
     queue.wake(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND);
@@ -93,20 +120,9 @@ Result<int64_t> SocketFile::ioctl(Task& task, uint32_t request, uint64_t arg) {
 }
 
 Result<Ref<Socket>> make_socket(Task& task, int family, int type, int protocol) {
-  if (family < 0 || family >= AF_MAX) return Err(EAFNOSUPPORT);
-  if (type < 0 || type > SOCK_PACKET) return Err(EINVAL);
-  switch (family) {
-    case AF_UNIX:
-      return make_unix_socket(task, type, protocol);
-    case AF_INET:
-    case AF_INET6:
-      if (protocol < 0 || protocol > kMaxProtocol) return Err(EINVAL);
-      return make_inet_socket(task, family, type, protocol);
-    case AF_NETLINK:
-      return make_netlink_socket(type, protocol);
-    default:
-      return Err(EAFNOSUPPORT);
-  }
+  Ref<Socket> socket = TRY(make_bare_socket(task, family, type, protocol));
+  socket->set_quota(task.kernel().pages);
+  return socket;
 }
 
 Result<std::pair<Ref<Socket>, Ref<Socket>>> make_socket_pair(Task& task, int family, int type,

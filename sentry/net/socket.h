@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "sentry/net/packet.h"
+#include "sentry/task/page_quota.h"
 #include "sentry/time/timer_queue.h"
 #include "sentry/vfs/file.h"
 
@@ -78,6 +79,10 @@ class Socket : public RefCounted {
   void charge(size_t n);
   void uncharge(size_t n);
   size_t charged() const { return charged_; }
+  // What the packets are charged to besides; without it nothing (tests).
+  void set_quota(Ref<PageQuota> quota) { memory_ = make_ref<PageAccount>(std::move(quota)); }
+  // ENOBUFS: `n` bytes more are too many for the sandbox.
+  Result<void> check_memory(size_t n) const;
 
   // SO_ERROR and the like: the pending error, which it clears.
   int take_error() { return std::exchange(error_, 0); }
@@ -106,6 +111,10 @@ class Socket : public RefCounted {
   void set_error(int error);
   // The send buffer's size now: small when all sockets together hold very much.
   size_t send_limit() const;
+  // A connection's other end is charged to the same quota.
+  void share_quota(Socket& other) const {
+    if (memory_) other.set_quota(Ref<PageQuota>(&memory_->quota()));
+  }
   // Whether `level`/`option` is an int that this socket only keeps.
   virtual bool is_stored_option(int level, int option) const;
   // For an option that is none: ENOPROTOOPT, or EOPNOTSUPP where the protocol has no such level.
@@ -132,6 +141,7 @@ class Socket : public RefCounted {
  private:
   int family_, type_, protocol_;
   size_t charged_ = 0;
+  Ref<PageAccount> memory_;
 };
 
 class SocketFile final : public File {

@@ -46,6 +46,7 @@ struct ImageFile {
   ElfImage elf;
   UniqueFd host;
   uint64_t host_offset = 0;
+  Ref<RefCounted> pages;  // MappableFd::pages
   uint64_t base = 0;  // load bias
 };
 
@@ -65,6 +66,7 @@ Result<ImageFile> load_image(Task& task, Ref<File> file) {
   if (!image.host) return HostErr();
   note_mapped_file(task, *file, image.host.get());
   image.host_offset = mappable.host_offset;
+  image.pages = mappable.pages;
   image.file = std::move(file);
   return image;
 }
@@ -418,6 +420,8 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
 
   LOG_DEBUG("task {}: exec {} at {:#x}, interpreter at {:#x}, stack {:#x}", task.tid(), program.path, program.main.base,
             program.interpreter ? program.interpreter->base : 0, stack.start);
+  if (program.main.pages) mm.hold(program.main.pages, 0);
+  if (program.interpreter && program.interpreter->pages) mm.hold(program.interpreter->pages, 0);
   ExecContinuation plan;
   std::vector<uks_order> orders;
   add_image_orders(orders, program.main);

@@ -1,6 +1,7 @@
 #include "sentry/task/kernel.h"
 
 #include <sys/epoll.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "platform/trap/trap_platform.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel_lock.h"
+#include "sentry/task/shared_memory.h"
 #include "sentry/vfs/fd_table.h"
 #include "sentry/vfs/fs_context.h"
 #include "sentry/vfs/mount.h"
@@ -27,11 +29,18 @@ constexpr pid_t kPidMax = 4194304;
 constexpr pid_t kFirstPid = 2;  // 1 is the sandbox's own init: it adopts orphans and has no threads
 }  // namespace
 
+uint64_t default_page_limit() {
+  struct sysinfo info;
+  if (sysinfo(&info) != 0) return (uint64_t{1} << 30) / PageQuota::kPage;
+  return static_cast<uint64_t>(info.totalram) * info.mem_unit / 4 / PageQuota::kPage;
+}
+
 Kernel::Kernel() : boot_time_ns(realtime_now() - monotonic_now()) {
   auto init = make_ref<ThreadGroup>(*this, 1);
   init->pgid = 1;
   init->session = make_ref<Session>(1);
   groups_[1] = init;
+  pages->reclaim = [this] { let_all_go_unmapped(*this); };
 }
 
 Kernel::~Kernel() = default;

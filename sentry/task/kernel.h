@@ -12,6 +12,7 @@
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
 #include "sentry/task/kernel_lock.h"
+#include "sentry/task/page_quota.h"
 #include "sentry/task/task.h"
 #include "sentry/time/timer_queue.h"
 
@@ -87,6 +88,8 @@ class Kernel {
   void unlock_and_flush() UKS_TSA(release_capability(kernel_lock)) UKS_TSA(no_thread_safety_analysis);
 
   TimerQueue timers;
+  // What guests make the sandbox hold: files in memory, shared memory, pipes, sockets.
+  Ref<PageQuota> pages = make_ref<PageQuota>(default_page_limit());
   Ref<MountNamespace> mounts;         // the initial mount namespace
   Platform* platform = nullptr;
   Dispatcher* dispatcher = nullptr;

@@ -27,6 +27,8 @@ struct MappableFd {
   int fd = -1;            // owned by the file or its inode; valid while the kernel lock is held
   uint64_t host_offset = 0;  // where the file's byte 0 lies in `fd`
   bool shared_key = false;   // futex words in it are shared between processes (memfd-backed objects)
+  Ref<RefCounted> pages = nullptr;  // what the address space keeps as long as it may map this
+  bool anonymous = false;    // no descriptor: fresh anonymous memory (/dev/zero)
 };
 
 // What kinds of description calls must tell apart (there is no RTTI here).

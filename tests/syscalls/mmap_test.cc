@@ -426,4 +426,27 @@ TEST(Mmap, ManySmallMappings) {
   for (char* p : maps) ASSERT_OK(munmap(p, kPage));
 }
 
+// Memory that is no longer mapped can be had again, as often as one likes.
+TEST(Mmap, SharedMemoryComesBack) {
+  constexpr size_t kPiece = size_t{128} << 20;
+  for (int i = 0; i < 200; i++) {
+    auto* memory = static_cast<char*>(mmap(nullptr, kPiece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(memory, MAP_FAILED) << i;
+    memory[i] = 'x';
+    ASSERT_EQ(munmap(memory, kPiece), 0);
+  }
+}
+
+TEST(Mmap, MemfdsComeBack) {
+  constexpr off_t kPiece = off_t{128} << 20;
+  for (int i = 0; i < 100; i++) {
+    test::Fd fd(memfd_create("piece", MFD_CLOEXEC));
+    ASSERT_EQ(ftruncate(fd.get(), kPiece), 0);
+    void* memory = mmap(nullptr, kPiece, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    ASSERT_NE(memory, MAP_FAILED) << i;
+    static_cast<char*>(memory)[i] = 'x';
+    ASSERT_EQ(munmap(memory, kPiece), 0);
+  }
+}
+
 }  // namespace

@@ -1,13 +1,13 @@
 // Device nodes and their files.
 #include "sentry/fs/dev/dev.h"
 
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "sentry/fs/tty/tty.h"
 #include "sentry/fs/tmpfs/tmpfs.h"
+#include "sentry/task/kernel.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
 
@@ -19,8 +19,6 @@ constexpr uint32_t kTtyGroup = 5;
 constexpr uint64_t kDevSize = 64 << 20;
 // What one read produces before it lets others run.
 constexpr size_t kChunk = 1 << 20;
-// Nobody maps more of /dev/zero in one piece. The memfd is sparse.
-constexpr off_t kZeroMapSize = off_t{1} << 40;
 
 enum class Device { kNull, kZero, kFull, kRandom, kTty };
 
@@ -42,11 +40,9 @@ class DeviceFile final : public File {
   Result<MappableFd> mappable_fd(Task&, int, bool) override {
     if (device_ != Device::kZero) return Err(ENODEV);
     // A shared mapping of /dev/zero is an object of its own, like an anonymous one (mmap_zero()).
-    UniqueFd fd(memfd_create("uks-zero", MFD_CLOEXEC));
-    if (!fd) return HostErr();
-    if (ftruncate(fd.get(), kZeroMapSize) != 0) return Err(ENOMEM);
-    zero_map_ = std::move(fd);
-    return MappableFd{.fd = zero_map_.get(), .host_offset = 0, .shared_key = true};
+    MappableFd m;
+    m.anonymous = true;
+    return m;
   }
 
  private:
@@ -87,7 +83,6 @@ class DeviceFile final : public File {
 
   Device device_;
   WaitQueue queue_;
-  UniqueFd zero_map_;
 };
 
 class DeviceInode final : public TmpfsInode {
@@ -124,9 +119,9 @@ constexpr const char* kLinks[][2] = {
 
 }  // namespace
 
-Ref<Inode> make_dev_root(Kernel&, const ViewConfig&, Ref<DevptsRoot> pts) {
+Ref<Inode> make_dev_root(Kernel& kernel, const ViewConfig&, Ref<DevptsRoot> pts) {
   // Numbers below 100 are the device nodes'.
-  auto fs = make_ref<Tmpfs>(kDevSize, 100);
+  auto fs = make_ref<Tmpfs>(kDevSize, 100, kernel.pages);
   Ref<TmpfsInode> root = fs->make_root(0755, 0, 0);
   uint64_t ino = 2;
   // The tree is empty and the names differ: attach() cannot fail.

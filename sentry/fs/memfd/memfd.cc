@@ -1,6 +1,8 @@
 // memfd_create(2).
 #include "sentry/fs/memfd/memfd.h"
 
+#include <fcntl.h>
+#include <linux/falloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -45,12 +47,14 @@ constexpr size_t kMaxName = 249;  // MFD_NAME_MAX_LEN
 
 }  // namespace
 
-MemfdInode::MemfdInode(UniqueFd fd, std::string name, const Attr& attr)
-    : Inode(memfd_fs()), fd_(std::move(fd)), name_(std::move(name)), attr_(attr) {}
+MemfdInode::MemfdInode(UniqueFd fd, std::string name, const Attr& attr, Ref<PageQuota> quota)
+    : Inode(memfd_fs()), host_(std::move(quota)), name_(std::move(name)), attr_(attr) {
+  host_.set_fd(std::move(fd));
+}
 
 Result<Attr> MemfdInode::getattr() {
   struct stat st{};
-  if (fstat(fd_.get(), &st) < 0) return HostErr();
+  if (fstat(host_.fd(), &st) < 0) return HostErr();
   Attr attr = attr_;
   attr.dev = fs().dev();
   attr.nlink = 0;
@@ -63,11 +67,14 @@ Result<Attr> MemfdInode::getattr() {
 }
 
 Result<void> MemfdInode::setattr(const SetAttr& c) {
-  if (c.size && ftruncate(fd_.get(), static_cast<off_t>(*c.size)) < 0) return HostErr();
+  if (c.size) {
+    const auto done = host_.truncate(*c.size);
+    if (!done) return Err(done.error() == ENOSPC ? Errno{ENOMEM} : done.error());
+  }
   // The host's mode bits are not the guest's, so F_SEAL_EXEC is looked at here (mfd_seal checks in
   // mm/shmem.c).
   constexpr int kSealExec = 0x0020;
-  if (c.mode && ((*c.mode ^ attr_.mode) & 0111) && (fcntl(fd_.get(), F_GET_SEALS) & kSealExec))
+  if (c.mode && ((*c.mode ^ attr_.mode) & 0111) && (fcntl(host_.fd(), F_GET_SEALS) & kSealExec))
     return Err(EPERM);
   if (c.mode) attr_.mode = (attr_.mode & S_IFMT) | (*c.mode & 07777);
   if (c.uid) attr_.uid = *c.uid;
@@ -82,13 +89,13 @@ Result<Ref<File>> MemfdInode::open(Task&, const Path& path, int flags) {
 }
 
 Result<size_t> MemfdInode::read_at(int64_t pos, std::span<char> buffer) {
-  const ssize_t n = ::pread(fd_.get(), buffer.data(), buffer.size(), pos);
+  const ssize_t n = ::pread(host_.fd(), buffer.data(), buffer.size(), pos);
   if (n < 0) return HostErr();
   return static_cast<size_t>(n);
 }
 
 Result<size_t> MemfdInode::write_at(int64_t pos, std::span<const char> buffer) {
-  const ssize_t n = ::pwrite(fd_.get(), buffer.data(), buffer.size(), pos);
+  const ssize_t n = ::pwrite(host_.fd(), buffer.data(), buffer.size(), pos);
   if (n < 0) return HostErr();
   return static_cast<size_t>(n);
 }
@@ -123,12 +130,15 @@ Result<size_t> MemfdFile::pwrite(Task&, IoSource& source, int64_t at) {
   size_t done = 0;
   while (source.remaining() > 0) {
     auto bytes = source.peek(kChunk);
-    Result<size_t> n = size_t{0};
-    if (bytes) {
-      Unlocked unlocked;
-      n = inode->write_at(at + static_cast<int64_t>(done), *bytes);
-    } else {
-      n = Err(bytes.error());
+    Result<size_t> n = bytes ? Result<size_t>(0) : Err(bytes.error());
+    const auto reserved = bytes ? inode->host().reserve(bytes->size()) : Result<uint64_t>(0);
+    if (!reserved) n = Err(reserved.error());
+    if (n) {
+      {
+        Unlocked unlocked;
+        n = inode->write_at(at + static_cast<int64_t>(done), *bytes);
+      }
+      inode->host().settle(*reserved);
     }
     if (!n && done == 0) return n;
     if (!n || *n == 0) break;
@@ -167,14 +177,16 @@ Result<int64_t> MemfdFile::seek(Task&, int64_t offset, int whence) {
 }
 
 Result<int> MemfdInode::read_only_fd(keeper::Channel& keeper) {
-  if (!read_only_fd_.valid()) read_only_fd_ = TRY(keeper.reopen_read_only(fd_.get()));
+  if (!read_only_fd_.valid()) read_only_fd_ = TRY(keeper.reopen_read_only(host_.fd()));
   return read_only_fd_.get();
 }
 
 Result<MappableFd> MemfdFile::mappable_fd(Task& task, int prot, bool shared) {
   if (!readable() || (shared && (prot & PROT_WRITE) && !writable())) return Err(EACCES);
   const int fd = writable() ? inode_->fd() : TRY(inode_->read_only_fd(task.kernel().platform->keeper()));
-  return MappableFd{.fd = fd, .host_offset = 0, .shared_key = true};
+  auto pages = inode_->host().pledge();
+  if (!pages) return Err(pages.error() == ENOSPC ? Errno{ENOMEM} : pages.error());
+  return MappableFd{.fd = fd, .host_offset = 0, .shared_key = true, .pages = std::move(*pages)};
 }
 
 Result<void> MemfdFile::truncate(Task&, int64_t size) {
@@ -186,8 +198,16 @@ Result<void> MemfdFile::truncate(Task&, int64_t size) {
 
 Result<void> MemfdFile::allocate(Task&, int mode, int64_t offset, int64_t length) {
   const Ref<MemfdInode> inode = inode_;
-  Unlocked unlocked;
-  if (fallocate(inode->fd(), mode, offset, length) < 0) return HostErr();
+  const bool punch = mode & FALLOC_FL_PUNCH_HOLE;
+  const uint64_t reserved =
+      punch || length <= 0 ? 0 : TRY(inode->host().reserve(static_cast<uint64_t>(length)));
+  int error = 0;
+  {
+    Unlocked unlocked;
+    if (fallocate(inode->fd(), mode, offset, length) < 0) error = errno;
+  }
+  inode->host().settle(reserved);
+  if (error) return Err(error);
   return {};
 }
 
@@ -204,7 +224,7 @@ Result<Ref<File>> make_memfd(Task& task, const std::string& name, unsigned flags
   if (!fd) return Err(errno == EMFILE ? ENFILE : errno);
   Attr attr =
       TRY(make_anon_inode(task, S_IFREG | (flags & MFD_NOEXEC_SEAL ? 0666u : 0777u))->getattr());
-  auto inode = make_ref<MemfdInode>(std::move(fd), name, attr);
+  auto inode = make_ref<MemfdInode>(std::move(fd), name, attr, task.kernel().pages);
   return make_ref<MemfdFile>(Path{}, O_RDWR | kLargeFile, std::move(inode));
 }
 

@@ -5,6 +5,7 @@
 
 #include "platform/base/unique_fd.h"
 #include "platform/keeper/channel.h"
+#include "sentry/fs/tmpfs/charged_memfd.h"
 #include "sentry/vfs/file.h"
 #include "sentry/vfs/inode.h"
 
@@ -12,8 +13,9 @@ namespace uks {
 
 class MemfdInode final : public Inode {
  public:
-  MemfdInode(UniqueFd fd, std::string name, const Attr& attr);
-  int fd() const { return fd_.get(); }
+  MemfdInode(UniqueFd fd, std::string name, const Attr& attr, Ref<PageQuota> quota);
+  int fd() const { return host_.fd(); }
+  ChargedMemfd& host() { return host_; }
   // A descriptor that cannot write, for those who may only read (HAZARDS S6).
   Result<int> read_only_fd(keeper::Channel& keeper);
   const std::string& name() const { return name_; }
@@ -26,7 +28,7 @@ class MemfdInode final : public Inode {
   Result<size_t> write_at(int64_t pos, std::span<const char> buffer) override;
 
  private:
-  UniqueFd fd_;
+  ChargedMemfd host_;
   UniqueFd read_only_fd_;
   std::string name_;
   Attr attr_;  // what is not the host's: mode, owner, number

@@ -32,8 +32,8 @@ uint64_t files_below(const TmpfsInode& dir) {
 
 }  // namespace
 
-Overlay::Overlay(Ref<Inode> lower, uint64_t size_limit, MonotonicNs ttl)
-    : upper_fs_(make_ref<Tmpfs>(size_limit, kFirstUpperIno)), lower_root_(std::move(lower)), ttl_(ttl) {}
+Overlay::Overlay(Ref<Inode> lower, uint64_t size_limit, MonotonicNs ttl, Ref<PageQuota> sandbox)
+    : upper_fs_(make_ref<Tmpfs>(size_limit, kFirstUpperIno, std::move(sandbox))), lower_root_(std::move(lower)), ttl_(ttl) {}
 
 Ref<OverlayInode> Overlay::root() {
   if (root_) return root_;

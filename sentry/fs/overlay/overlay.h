@@ -17,7 +17,7 @@ class Overlay : public FileSystem {
  public:
   // `lower`: a directory. `size_limit`: bytes of the upper layer, 0 for the default. `ttl`: how long
   // names of the lower tree are believed.
-  Overlay(Ref<Inode> lower, uint64_t size_limit, MonotonicNs ttl);
+  Overlay(Ref<Inode> lower, uint64_t size_limit, MonotonicNs ttl, Ref<PageQuota> sandbox = nullptr);
   const char* type() const override { return "overlay"; }
   std::string options() const override { return ",lowerdir=/,upperdir=/,workdir=/"; }
   Result<struct statfs> statfs() override;

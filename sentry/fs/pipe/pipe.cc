@@ -12,7 +12,8 @@ uint64_t total_capacity = 0;
 
 }  // namespace
 
-Pipe::Pipe() : capacity_(total_capacity >= kSoftLimit ? kPageSize : kDefaultSize) {
+Pipe::Pipe(Ref<PageQuota> quota) : capacity_(total_capacity >= kSoftLimit ? kPageSize : kDefaultSize) {
+  if (quota) account_ = make_ref<PageAccount>(std::move(quota));
   total_capacity += capacity_;
 }
 
@@ -20,14 +21,26 @@ Pipe::~Pipe() {
   total_capacity -= capacity_;
 }
 
-void Pipe::grow(size_t needed) {
-  if (needed <= ring_size_) return;
+bool Pipe::grow(size_t needed, bool force) {
+  if (needed <= ring_size_) return true;
   const size_t size = std::max(std::bit_ceil(needed), kPageSize);
+  if (account_) {
+    const uint64_t pages = PageQuota::pages_of(size);
+    if (!force && pages - account_->pages() > account_->quota().available()) return false;
+    account_->set(pages);
+  }
   auto ring = std::make_unique_for_overwrite<char[]>(size);
   peek(ring.get(), used_);
   ring_ = std::move(ring);
   ring_size_ = size;
   head_ = 0;
+  return true;
+}
+
+void Pipe::drop_ring() {
+  ring_.reset();
+  ring_size_ = 0;
+  if (account_) account_->set(0);
 }
 
 size_t Pipe::peek(char* to, size_t n) const {
@@ -50,10 +63,7 @@ void Pipe::consume(size_t n) {
   }
   used_ -= n;
   head_ = used_ == 0 ? 0 : (head_ + n) & (ring_size_ - 1);
-  if (used_ == 0 && ring_size_ > kDefaultSize) {
-    ring_.reset();
-    ring_size_ = 0;
-  }
+  if (used_ == 0 && ring_size_ > kDefaultSize) drop_ring();
   if (was_full && !full()) queue.wake(EPOLLOUT | EPOLLWRNORM);
 }
 
@@ -72,7 +82,7 @@ void Pipe::push_segment(size_t n, bool packet) {
 void Pipe::append(const char* from, size_t n, bool packet) {
   if (n == 0) return;
   push_segment(n, packet);
-  grow(used_ + n);
+  (void)grow(used_ + n, true);  // write() has asked
   const size_t tail = (head_ + used_) & (ring_size_ - 1);
   const size_t first = std::min(n, ring_size_ - tail);
   memcpy(ring_.get() + tail, from, first);
@@ -85,7 +95,7 @@ void Pipe::append(const char* from, size_t n, bool packet) {
 
 void Pipe::prepend(const char* from, size_t n) {
   if (n == 0) return;
-  grow(used_ + n);
+  (void)grow(used_ + n, true);  // they were here a moment ago
   head_ = (head_ - n) & (ring_size_ - 1);
   const size_t first = std::min(n, ring_size_ - head_);
   memcpy(ring_.get() + head_, from, first);
@@ -138,6 +148,10 @@ Result<size_t> Pipe::write(IoSource& source, bool packets) {
     }
     const size_t n = std::min(bytes->size(), left);
     if (n == 0) break;
+    if (!grow(used_ + n)) {
+      if (done == 0) return Err(ENOMEM);  // as pipe_write() when there is no page
+      break;
+    }
     append(bytes->data(), n, packets);
     source.advance(n);
     done += n;
@@ -191,8 +205,7 @@ void Pipe::remove_end(bool reads, bool writes) {
     // The last end: what was in flight is gone, also for a fifo that is opened again.
     used_ = head_ = 0;
     segments_.clear();
-    ring_.reset();
-    ring_size_ = 0;
+    drop_ring();
     return;
   }
   uint32_t events = 0;

@@ -9,6 +9,7 @@
 
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
+#include "sentry/task/page_quota.h"
 #include "sentry/task/wait_queue.h"
 #include "sentry/usermem/io.h"
 #include "sentry/vfs/file.h"
@@ -26,7 +27,8 @@ class Pipe final : public RefCounted {
   // /proc/sys/fs/pipe-user-pages-soft in bytes: beyond it new pipes are one page long.
   static constexpr uint64_t kSoftLimit = uint64_t{64} << 20;
 
-  Pipe();
+  // `quota`: what the bytes in flight are charged to; null: nothing (tests).
+  explicit Pipe(Ref<PageQuota> quota = nullptr);
   ~Pipe() override;
 
   size_t size() const { return used_; }
@@ -77,11 +79,14 @@ class Pipe final : public RefCounted {
     bool packet;
   };
 
-  void grow(size_t needed);
+  // A ring of at least `needed` bytes. False: over the quota.
+  [[nodiscard]] bool grow(size_t needed, bool force = false);
+  void drop_ring();
   void push_segment(size_t n, bool packet);
   bool full() const { return free() < kPageSize; }
 
   std::unique_ptr<char[]> ring_;
+  Ref<PageAccount> account_;
   size_t ring_size_ = 0;  // a power of two; grows with the content up to capacity_
   size_t head_ = 0;
   size_t used_ = 0;

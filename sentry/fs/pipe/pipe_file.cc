@@ -124,7 +124,7 @@ void send_sigpipe(Task& task) {
 }
 
 Result<std::pair<Ref<File>, Ref<File>>> make_pipe(Task& task, int flags) {
-  auto pipe = make_ref<Pipe>();
+  auto pipe = make_ref<Pipe>(task.kernel().pages);
   Ref<Inode> inode = make_anon_inode(task, S_IFIFO | 0600);
   Ref<File> reader =
       make_ref<PipeFile>(Path{}, O_RDONLY | (flags & (O_NONBLOCK | O_DIRECT)), pipe, inode);
@@ -151,7 +151,7 @@ Result<Ref<File>> PipeFile::reopen(Task& task, int flags) {
 }
 
 Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot, int flags) {
-  if (!state_slot) state_slot = make_ref<Pipe>();
+  if (!state_slot) state_slot = make_ref<Pipe>(task.kernel().pages);
   return open_end(task, std::move(path), ref_cast<Pipe>(state_slot), nullptr, flags);
 }
 

@@ -19,30 +19,14 @@ namespace {
 constexpr uint64_t kMaxSize = 1ull << 43;  // 8 TiB, sparse
 constexpr size_t kIoChunk = 1 << 20;
 
-uint64_t pages_of(uint64_t bytes) { return (bytes + FileData::kPage - 1) / FileData::kPage; }
+uint64_t pages_of(uint64_t bytes) { return PageQuota::pages_of(bytes); }
 
 }  // namespace
 
-FileData::~FileData() { quota_.uncharge(charged_); }
-
-void FileData::recount() {
-  struct stat st;
-  if (pledged_ || host_fstat(fd_.get(), &st) != 0) return;
-  uint64_t used = static_cast<uint64_t>(st.st_blocks) / 8;
-  if (used > charged_) {
-    uint64_t before = quota_.used();
-    quota_.force(used - charged_);
-    charged_ += quota_.used() - before;
-  } else {
-    quota_.uncharge(charged_ - used);
-    charged_ = used;
-  }
-}
-
 uint64_t FileData::blocks() {
-  if (!fd_) return charged_ * 8;
+  if (!host_.valid()) return host_.account()->pages() * 8;
   struct stat st;
-  if (host_fstat(fd_.get(), &st) != 0) return charged_ * 8;
+  if (host_fstat(host_.fd(), &st) != 0) return host_.account()->pages() * 8;
   return static_cast<uint64_t>(st.st_blocks);
 }
 
@@ -50,11 +34,11 @@ Result<size_t> FileData::read(uint64_t pos, IoSink& sink) {
   size_t done = 0;
   while (sink.remaining() > 0 && pos < size_) {
     uint64_t left = size_ - pos;
-    if (fd_) {
+    if (host_.valid()) {
       auto span = sink.prepare(std::min<uint64_t>(left, kIoChunk));
       ssize_t n;
       int error = 0;
-      int fd = fd_.get();  // stays open: the caller holds the inode, and fd_ never changes back
+      int fd = host_.fd();  // stays open: the caller holds the inode, and the memfd never changes back
       {
         Unlocked unlocked;
         n = pread(fd, span.data(), span.size(), static_cast<off_t>(pos));
@@ -82,8 +66,7 @@ Result<size_t> FileData::read(uint64_t pos, IoSink& sink) {
 Result<FileData::Page*> FileData::page_for_write(size_t index) {
   if (index >= pages_.size()) pages_.resize(index + 1);
   if (!pages_[index]) {
-    TRY(quota_.charge(1));
-    ++charged_;
+    TRY(host_.account()->grow(1));
     pages_[index] = std::make_unique<Page>();
   }
   return pages_[index].get();
@@ -91,51 +74,38 @@ Result<FileData::Page*> FileData::page_for_write(size_t index) {
 
 Result<size_t> FileData::write(uint64_t pos, IoSource& source) {
   if (pos >= kMaxSize) return Err(EFBIG);
+  host_.account()->quota().make_room(pages_of(std::min<uint64_t>(source.remaining(), kIoChunk)));
   uint64_t end = std::min(kMaxSize, pos + source.remaining());
-  if (!fd_ && end > kMaxHeap) TRY(migrate());
+  if (!host_.valid() && end > kMaxHeap) TRY(migrate());
   size_t done = 0;
   while (pos < end && source.remaining() > 0) {
-    if (fd_) {
+    if (host_.valid()) {
       auto peeked = source.peek(std::min<uint64_t>(end - pos, kIoChunk));
       if (!peeked) return done ? Result<size_t>(done) : Err(peeked.error());
-      auto span = *peeked;
-      // Charged in advance for the whole chunk, then corrected.
-      uint64_t need = pages_of(span.size()) + 1;
-      if (!pledged_) {
-        if (need > quota_.limit() - quota_.used()) {
-          recount();
-          if (need > quota_.limit() - quota_.used()) return done ? Result<size_t>(done) : Err(ENOSPC);
-        }
-        TRY(quota_.charge(need));
-        charged_ += need;
-      } else if (uint64_t want = pages_of(pos + span.size()); want > charged_) {
-        if (auto r = quota_.charge(want - charged_); !r) return done ? Result<size_t>(done) : Err(r.error());
-        charged_ = want;
-      }
+      // What fits, when little is left.
+      const uint64_t room = host_.account()->quota().available();
+      auto span = peeked->first(room < 2 ? peeked->size() : std::min(peeked->size(), (room - 1) * kPage));
+      const auto reserved = host_.reserve(span.size());
+      if (!reserved) return done ? Result<size_t>(done) : Err(reserved.error());
       // The size counts at once, so that an appender that runs meanwhile starts behind this write.
       uint64_t old_size = size_;
       size_ = std::max(size_, pos + span.size());
       ssize_t n;
       int error = 0;
-      int fd = fd_.get();
+      int fd = host_.fd();
       {
         Unlocked unlocked;
         n = pwrite(fd, span.data(), span.size(), static_cast<off_t>(pos));
         if (n < 0) error = errno;
       }
+      host_.settle(*reserved);
       if (n < 0) {
         if (size_ == pos + span.size()) size_ = old_size;
-        recount();
         return done ? Result<size_t>(done) : Err(error);
       }
       source.advance(static_cast<size_t>(n));
       pos += static_cast<uint64_t>(n);
       done += static_cast<size_t>(n);
-      if (!pledged_) {
-        quota_.uncharge(need);
-        charged_ -= need;
-        recount();
-      }
       continue;
     }
     size_t in_page = pos % kPage;
@@ -153,32 +123,18 @@ Result<size_t> FileData::write(uint64_t pos, IoSource& source) {
 
 Result<void> FileData::truncate(uint64_t size) {
   if (size > kMaxSize) return Err(EFBIG);
-  if (!fd_ && size > kMaxHeap) {
+  if (!host_.valid() && size > kMaxHeap) {
     // A sparse file stays on the heap while its data is small enough; only its size may be large.
     TRY(migrate());
   }
-  if (fd_) {
-    if (ftruncate(fd_.get(), static_cast<off_t>(size)) != 0) return HostErr();
+  if (host_.valid()) {
+    TRY(host_.truncate(size));
     size_ = size;
-    if (pledged_) {
-      uint64_t want = pages_of(size);
-      if (want > charged_) {
-        TRY(quota_.charge(want - charged_));
-      } else {
-        quota_.uncharge(charged_ - want);
-      }
-      charged_ = want;
-    } else {
-      recount();
-    }
     return {};
   }
   size_t keep = pages_of(size);
   for (size_t i = keep; i < pages_.size(); ++i) {
-    if (pages_[i]) {
-      quota_.uncharge(1);
-      --charged_;
-    }
+    if (pages_[i]) host_.account()->set(host_.account()->pages() - 1);
   }
   if (keep < pages_.size()) pages_.resize(keep);
   if (size < size_ && size % kPage && size / kPage < pages_.size() && pages_[size / kPage])
@@ -196,22 +152,18 @@ Result<void> FileData::allocate(int mode, uint64_t offset, uint64_t length) {
   if (punch && (!keep_size || zero)) return Err(EOPNOTSUPP);
   // tmpfs knows no ZERO_RANGE (mm/shmem.c).
   if (zero) return Err(EOPNOTSUPP);
-  if (!fd_ && end > kMaxHeap && !punch) TRY(migrate());
-  if (fd_) {
-    uint64_t need = pages_of(length) + 1;
-    if (!punch && !pledged_) {
-      recount();
-      if (need > quota_.limit() - quota_.used()) return Err(ENOSPC);
-    }
-    int fd = fd_.get(), r, error = 0;
+  if (!host_.valid() && end > kMaxHeap && !punch) TRY(migrate());
+  if (host_.valid()) {
+    const uint64_t reserved = punch ? 0 : TRY(host_.reserve(length));
+    int fd = host_.fd(), r, error = 0;
     {
       Unlocked unlocked;
       r = fallocate(fd, mode, static_cast<off_t>(offset), static_cast<off_t>(length));
       if (r != 0) error = errno;
     }
+    host_.settle(reserved);
     if (r != 0) return Err(error);
     if (!keep_size) size_ = std::max(size_, end);
-    recount();
     return {};
   }
   if (punch) {
@@ -221,8 +173,7 @@ Result<void> FileData::allocate(int mode, uint64_t offset, uint64_t length) {
       if (index < pages_.size() && pages_[index]) {
         if (n == kPage) {
           pages_[index].reset();
-          quota_.uncharge(1);
-          --charged_;
+          host_.account()->set(host_.account()->pages() - 1);
         } else {
           memset(pages_[index]->data() + in_page, 0, n);
         }
@@ -237,8 +188,8 @@ Result<void> FileData::allocate(int mode, uint64_t offset, uint64_t length) {
 }
 
 Result<int64_t> FileData::seek(uint64_t offset, bool hole) {
-  if (fd_) {
-    off_t r = lseek(fd_.get(), static_cast<off_t>(offset), hole ? SEEK_HOLE : SEEK_DATA);
+  if (host_.valid()) {
+    off_t r = lseek(host_.fd(), static_cast<off_t>(offset), hole ? SEEK_HOLE : SEEK_DATA);
     if (r < 0) return HostErr();
     return r;
   }
@@ -264,30 +215,24 @@ Result<void> FileData::migrate() {
       done += static_cast<size_t>(w);
     }
   }
-  fd_ = std::move(fd);
+  host_.set_fd(std::move(fd));
   pages_.clear();
   pages_.shrink_to_fit();
-  recount();
+  host_.recount();
   return {};
 }
 
-Result<int> FileData::memfd(bool writable) {
-  if (!fd_) TRY(migrate());
-  if (writable && !pledged_) {
-    uint64_t want = pages_of(size_);
-    if (want > charged_) {
-      TRY(quota_.charge(want - charged_));
-      charged_ = want;
-    }
-    pledged_ = true;
-  }
-  return fd_.get();
+Result<FileData::Mapping> FileData::memfd() {
+  if (!host_.valid()) TRY(migrate());
+  Ref<PageAccount> pages = TRY(host_.pledge());
+  return Mapping{host_.fd(), std::move(pages)};
 }
 
-Result<int> FileData::read_only_memfd(keeper::Channel& keeper) {
-  TRY(memfd(false));
-  if (!read_only_fd_) read_only_fd_ = TRY(keeper.reopen_read_only(fd_.get()));
-  return read_only_fd_.get();
+Result<FileData::Mapping> FileData::read_only_memfd(keeper::Channel& keeper) {
+  Mapping mapping = TRY(memfd());
+  if (!read_only_fd_) read_only_fd_ = TRY(keeper.reopen_read_only(host_.fd()));
+  mapping.fd = read_only_fd_.get();
+  return mapping;
 }
 
 }  // namespace uks

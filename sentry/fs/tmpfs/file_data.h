@@ -10,37 +10,17 @@
 #include "platform/base/result.h"
 #include "platform/base/unique_fd.h"
 #include "platform/keeper/channel.h"
+#include "sentry/fs/tmpfs/charged_memfd.h"
 #include "sentry/usermem/io.h"
 
 namespace uks {
-
-// Pages of one tmpfs, all files together.
-class PageQuota {
- public:
-  explicit PageQuota(uint64_t limit_pages) : limit_(limit_pages) {}
-  Result<void> charge(uint64_t pages) {
-    if (pages > limit_ - used_) return Err(ENOSPC);
-    used_ += pages;
-    return {};
-  }
-  void uncharge(uint64_t pages) { used_ -= pages; }
-  // For what the host's page cache took by itself (writes through mappings).
-  void force(uint64_t pages) { used_ = std::min(limit_, used_ + pages); }
-  uint64_t used() const { return used_; }
-  uint64_t limit() const { return limit_; }
-
- private:
-  uint64_t limit_;
-  uint64_t used_ = 0;
-};
 
 class FileData {
  public:
   static constexpr size_t kPage = 4096;
   static constexpr uint64_t kMaxHeap = 1024 * 1024;  // bytes; larger files get a memfd
 
-  explicit FileData(PageQuota& quota) : quota_(quota) {}
-  ~FileData();
+  explicit FileData(Ref<PageQuota> quota) : host_(std::move(quota)) {}
   FileData(const FileData&) = delete;
   FileData& operator=(const FileData&) = delete;
 
@@ -56,27 +36,25 @@ class FileData {
   Result<void> allocate(int mode, uint64_t offset, uint64_t length);
   // Offset of the next data or hole at or after `offset` (< size). ENXIO: no more data.
   Result<int64_t> seek(uint64_t offset, bool hole);
-  // The memfd, made now if there was none. With `writable` the whole size counts as used, since the
-  // host fills holes without asking.
-  Result<int> memfd(bool writable);
+  // The memfd, made now if there was none, and what the address space that maps it must keep.
+  struct Mapping {
+    int fd;
+    Ref<PageAccount> pages;
+  };
+  Result<Mapping> memfd();
   // A descriptor of it that cannot write, for guests that may only read (HAZARDS S6): a mapping of a
   // writable one could be made writable with mprotect.
-  Result<int> read_only_memfd(keeper::Channel& keeper);
+  Result<Mapping> read_only_memfd(keeper::Channel& keeper);
 
  private:
   using Page = std::array<char, kPage>;
   Result<void> migrate();
-  // Brings the quota in line with what the memfd really uses.
-  void recount();
   Result<Page*> page_for_write(size_t index);
 
-  PageQuota& quota_;
   uint64_t size_ = 0;
   std::vector<std::unique_ptr<Page>> pages_;
-  UniqueFd fd_;
+  ChargedMemfd host_;
   UniqueFd read_only_fd_;
-  uint64_t charged_ = 0;   // pages
-  bool pledged_ = false;   // charged by size, not by use
 };
 
 }  // namespace uks

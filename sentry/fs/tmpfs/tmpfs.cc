@@ -2,7 +2,6 @@
 #include "sentry/fs/tmpfs/tmpfs.h"
 
 #include <dirent.h>
-#include <sys/sysinfo.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -19,30 +18,40 @@ constexpr uint64_t kMinInodes = 16384;
 constexpr size_t kFreeExtra = 256;     // bytes of link target and attributes that cost nothing
 constexpr size_t kMaxXattrBytes = 64 * 1024;
 
-uint64_t default_limit() {
-  struct sysinfo info;
-  if (sysinfo(&info) != 0) return 1ull << 30;
-  return static_cast<uint64_t>(info.totalram) * info.mem_unit / 4;
-}
+constexpr uint64_t kNodesPerPage = 8;  // an inode costs some 600 bytes, a name 100 to 350
 
 }  // namespace
 
-Tmpfs::Tmpfs(uint64_t size_limit, uint64_t first_ino)
-    : quota_((size_limit ? size_limit : default_limit()) / FileData::kPage), next_ino_(first_ino) {
-  // An inode costs the sentry some 600 bytes, a name 100 to 350.
-  max_inodes_ = std::max<uint64_t>(quota_.limit() / 4, kMinInodes);
+Tmpfs::Tmpfs(uint64_t size_limit, uint64_t first_ino, Ref<PageQuota> sandbox)
+    : sandbox_(std::move(sandbox)), next_ino_(first_ino) {
+  const uint64_t limit = size_limit ? size_limit / PageQuota::kPage
+                         : sandbox_ ? sandbox_->limit() : default_page_limit();
+  quota_ = make_ref<PageQuota>(limit, sandbox_);
+  max_inodes_ = std::max<uint64_t>(limit / 4, kMinInodes);
+}
+
+Tmpfs::~Tmpfs() {
+  if (sandbox_) sandbox_->uncharge(node_pages_);
+}
+
+void Tmpfs::account_nodes() {
+  if (!sandbox_) return;
+  const uint64_t pages = (inodes_ + names_) / kNodesPerPage;
+  if (pages > node_pages_) sandbox_->force(pages - node_pages_);
+  if (pages < node_pages_) sandbox_->uncharge(node_pages_ - pages);
+  node_pages_ = pages;
 }
 
 std::string Tmpfs::options() const {
-  return ",size=" + std::to_string(quota_.limit() * FileData::kPage / 1024) + "k";
+  return ",size=" + std::to_string(quota_->limit() * FileData::kPage / 1024) + "k";
 }
 
 Result<struct statfs> Tmpfs::statfs() {
   struct statfs s {};
   s.f_type = 0x01021994;  // TMPFS_MAGIC
   s.f_bsize = s.f_frsize = FileData::kPage;
-  s.f_blocks = quota_.limit();
-  s.f_bfree = s.f_bavail = quota_.limit() - quota_.used();
+  s.f_blocks = quota_->limit();
+  s.f_bfree = s.f_bavail = quota_->available();
   s.f_files = max_inodes_;
   s.f_ffree = max_inodes_ - std::min(inodes_, max_inodes_);
   s.f_namelen = 255;
@@ -61,6 +70,7 @@ Ref<TmpfsInode> Tmpfs::make_root(uint32_t mode, uint32_t uid, uint32_t gid) {
 
 TmpfsInode::TmpfsInode(Tmpfs& fs, const NewNode& node, uint64_t ino) : Inode(fs) {
   ++fs.inodes_;
+  fs.account_nodes();
   attr_.ino = ino;
   attr_.dev = fs.dev();
   attr_.mode = node.mode;
@@ -76,8 +86,9 @@ TmpfsInode::TmpfsInode(Tmpfs& fs, const NewNode& node, uint64_t ino) : Inode(fs)
 TmpfsInode::~TmpfsInode() {
   --tmpfs().inodes_;
   tmpfs().names_ -= children_.size();
+  tmpfs().account_nodes();
   bury_children();
-  tmpfs().quota_.uncharge(extra_pages_);
+  tmpfs().quota_->uncharge(extra_pages_);
 }
 
 // A tree that goes away as a whole is as deep as a guest made it: no recursion.
@@ -99,8 +110,8 @@ void TmpfsInode::bury_children() {
 
 Result<void> TmpfsInode::charge_extra(size_t bytes) {
   uint64_t pages = bytes <= kFreeExtra ? 0 : (bytes + FileData::kPage - 1) / FileData::kPage;
-  if (pages > extra_pages_) TRY(tmpfs().quota_.charge(pages - extra_pages_));
-  if (pages < extra_pages_) tmpfs().quota_.uncharge(extra_pages_ - pages);
+  if (pages > extra_pages_) TRY(tmpfs().quota_->charge(pages - extra_pages_));
+  if (pages < extra_pages_) tmpfs().quota_->uncharge(extra_pages_ - pages);
   extra_pages_ = pages;
   return {};
 }
@@ -173,6 +184,7 @@ Result<void> TmpfsInode::attach(std::string_view name, Ref<TmpfsInode> inode) {
   if (child(name)) return Err(EEXIST);
   if (tmpfs().names_ >= tmpfs().max_inodes_) return Err(ENOSPC);
   ++tmpfs().names_;
+  tmpfs().account_nodes();
   if (inode->is_dir()) {
     ++attr_.nlink;
   } else {
@@ -190,6 +202,7 @@ void TmpfsInode::detach(std::string_view name) {
   Ref<TmpfsInode> gone = std::move(it->second);
   children_.erase(it);
   --tmpfs().names_;
+  tmpfs().account_nodes();
   if (gone->is_dir()) {
     --attr_.nlink;
     gone->attr_.nlink = 0;

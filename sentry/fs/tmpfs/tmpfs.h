@@ -13,8 +13,10 @@ class TmpfsInode;
 
 class Tmpfs : public FileSystem {
  public:
-  // `size_limit` in bytes, 0: a quarter of the machine's memory. `first_ino`: numbers start there.
-  explicit Tmpfs(uint64_t size_limit, uint64_t first_ino = 1);
+  // `size_limit` in bytes, 0: none of its own. `first_ino`: numbers start there. `sandbox`: what all
+  // pages are charged to as well; null: nothing (tests).
+  explicit Tmpfs(uint64_t size_limit, uint64_t first_ino = 1, Ref<PageQuota> sandbox = nullptr);
+  ~Tmpfs() override;
   const char* type() const override { return "tmpfs"; }
   std::string options() const override;
   Result<struct statfs> statfs() override;
@@ -27,14 +29,20 @@ class Tmpfs : public FileSystem {
   // ENOSPC when there are too many inodes or names: each costs the sentry memory of its own.
   Result<void> check_inodes() const {
     if (inodes_ >= max_inodes_ || names_ >= max_inodes_) return Err(ENOSPC);
+    if (sandbox_ && sandbox_->available() == 0) return Err(ENOSPC);
     return {};
   }
   uint64_t inode_count() const { return inodes_; }
-  PageQuota& quota() { return quota_; }
+  PageQuota& quota() { return *quota_; }
 
  private:
   friend class TmpfsInode;
-  PageQuota quota_;
+  // Charges the sandbox, not this file system's blocks, for the sentry's memory of inodes and names.
+  void account_nodes();
+
+  Ref<PageQuota> sandbox_;
+  Ref<PageQuota> quota_;
+  uint64_t node_pages_ = 0;
   uint64_t next_ino_;
   uint64_t inodes_ = 0;
   uint64_t names_ = 0;

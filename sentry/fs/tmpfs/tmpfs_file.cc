@@ -43,11 +43,14 @@ Result<size_t> TmpfsFile::write(Task& task, IoSource& source) {
   return n;
 }
 
-Result<MappableFd> TmpfsFile::mappable_fd(Task& task, int, bool shared) {
+Result<MappableFd> TmpfsFile::mappable_fd(Task& task, int, bool) {
+  auto mapping = writable() ? inode_->data().memfd()
+                            : inode_->data().read_only_memfd(task.kernel().platform->keeper());
+  if (!mapping) return Err(mapping.error() == ENOSPC ? Errno{ENOMEM} : mapping.error());
   MappableFd m;
-  m.fd = writable() ? TRY(inode_->data().memfd(shared))
-                    : TRY(inode_->data().read_only_memfd(task.kernel().platform->keeper()));
+  m.fd = mapping->fd;
   m.shared_key = true;
+  m.pages = std::move(mapping->pages);
   return m;
 }
 

@@ -62,6 +62,7 @@ TcpSocket* TcpSocket::find_listener(const InetAddress& to) const {
 
 void TcpSocket::establish(TcpSocket& client) {
   auto child = make_ref<TcpSocket>(family());
+  share_quota(*child);
   child->local_ = client.remote_;
   child->remote_ = client.local_;
   child->owner_ = owner_;

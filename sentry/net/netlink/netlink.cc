@@ -199,11 +199,12 @@ Result<void> NetlinkSocket::connect(Task& task, const RawAddress& address, bool,
 }
 
 void NetlinkSocket::reply(const std::string& bytes) {
-  if (replies_.count() >= kMaxReplies) {
+  auto made = Packet::make(*this, bytes.size());
+  if (replies_.count() >= kMaxReplies || !made) {
     set_error(ENOBUFS);
     return;
   }
-  Packet packet = Packet::make(*this, bytes.size());
+  Packet packet = std::move(*made);
   memcpy(packet.data.get(), bytes.data(), bytes.size());
   packet.end = bytes.size();
   packet.from = address_of(0, 0);

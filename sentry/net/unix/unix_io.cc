@@ -68,7 +68,7 @@ Result<size_t> UnixSocket::send_packet(Task& task, SendRequest& request) {
     no_space_ = true;
     return Err(EAGAIN);
   }
-  Packet packet = Packet::make(*this, length);
+  Packet packet = TRY(Packet::make(*this, length));
   while (packet.end < length) {
     const size_t n = TRY(request.source.read(packet.data.get() + packet.end, length - packet.end));
     if (n == 0) return Err(EFAULT);

@@ -209,6 +209,7 @@ Result<void> UnixSocket::connect(Task& task, const RawAddress& address, bool non
   if (state_ == State::kConnected) return Err(EISCONN);
   if (state_ == State::kListening) return Err(EINVAL);
   auto other = make_ref<UnixSocket>(type(), protocol());
+  share_quota(*other);
   other->state_ = State::kConnected;
   other->peer_ = Ref<UnixSocket>(this);
   other->name_ = listener->name_;

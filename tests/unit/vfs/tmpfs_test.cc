@@ -19,10 +19,10 @@ Result<size_t> put(FileData& data, uint64_t pos, std::string_view text) {
 }
 
 TEST_F(VfsTest, HolesAreZeroAndFree) {
-  PageQuota quota(1000);
+  auto quota = make_ref<PageQuota>(1000);
   FileData data(quota);
   ASSERT_TRUE(put(data, 3 * 4096 + 5, "abc"));
-  EXPECT_EQ(quota.used(), 1u);
+  EXPECT_EQ(quota->used(), 1u);
   EXPECT_EQ(get(data, 3 * 4096 + 4, 10), std::string("\0abc", 4));
   EXPECT_EQ(data.seek(0, false).value(), 3 * 4096);
   EXPECT_EQ(data.seek(0, true).value(), 0);
@@ -31,30 +31,30 @@ TEST_F(VfsTest, HolesAreZeroAndFree) {
   ASSERT_TRUE(data.truncate(4 * 4096));
   EXPECT_EQ(get(data, 3 * 4096 + 5, 3), std::string("a\0\0", 3));
   ASSERT_TRUE(data.truncate(0));
-  EXPECT_EQ(quota.used(), 0u);
+  EXPECT_EQ(quota->used(), 0u);
 }
 
 TEST_F(VfsTest, MovesToMemfdWithItsData) {
-  PageQuota quota(100'000);
+  auto quota = make_ref<PageQuota>(100'000);
   {
     FileData data(quota);
     ASSERT_TRUE(put(data, 4096, "early"));
     ASSERT_TRUE(put(data, FileData::kMaxHeap + 10, "late"));
     EXPECT_EQ(get(data, 4096, 5), "early");
     EXPECT_EQ(get(data, FileData::kMaxHeap + 10, 5), "late");
-    EXPECT_EQ(quota.used(), 2u);
-    int fd = data.memfd(false).value();
+    EXPECT_EQ(quota->used(), 2u);
+    int fd = data.memfd().value().fd;
     char byte;
     ASSERT_EQ(pread(fd, &byte, 1, 4096), 1);
     EXPECT_EQ(byte, 'e');
     ASSERT_EQ(pwrite(fd, "E", 1, 4096), 1);
     EXPECT_EQ(get(data, 4096, 5), "Early");
   }
-  EXPECT_EQ(quota.used(), 0u);
+  EXPECT_EQ(quota->used(), 0u);
 }
 
 TEST_F(VfsTest, LimitsAreEnospc) {
-  PageQuota quota(4);
+  auto quota = make_ref<PageQuota>(4);
   FileData data(quota);
   std::string big(5 * 4096, 'x');
   EXPECT_EQ(put(data, 0, big).value(), 4u * 4096);

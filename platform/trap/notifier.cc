@@ -1,7 +1,6 @@
-#include "platform/trap/listener.h"
+#include "platform/trap/notifier.h"
 
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <sys/ioctl.h>
 
 #include <cstring>
@@ -15,12 +14,12 @@
 
 namespace uks {
 
-Listener::Listener(UniqueFd listener) : listener_(std::move(listener)) {
+Notifier::Notifier(UniqueFd listener) : listener_(std::move(listener)) {
   // Linux 6.6: wake the receiver on the caller's own core (PITFALLS 3). Absent before; only speed.
   (void)ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 }
 
-Result<Notification> Listener::receive() {
+Result<Notification> Notifier::receive() const {
   seccomp_notif raw;
   memset(&raw, 0, sizeof raw);
   if (ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_RECV, &raw) != 0) return HostErr();
@@ -29,7 +28,7 @@ Result<Notification> Listener::receive() {
   return n;
 }
 
-Result<void> Listener::reply(uint64_t id, int64_t value) {
+Result<void> Notifier::reply(uint64_t id, int64_t value) const {
   seccomp_notif_resp response{};
   response.id = id;
   response.val = value;
@@ -37,7 +36,7 @@ Result<void> Listener::reply(uint64_t id, int64_t value) {
   return {};
 }
 
-Result<void> Listener::approve(uint64_t id) {
+Result<void> Notifier::approve(uint64_t id) const {
   seccomp_notif_resp response{};
   response.id = id;
   response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
@@ -45,12 +44,12 @@ Result<void> Listener::approve(uint64_t id) {
   return {};
 }
 
-Result<void> Listener::reply_with_fd(uint64_t id, int fd, int number) {
+Result<void> Notifier::reply_with_fd(uint64_t id, int fd) const {
   seccomp_notif_addfd request{};
   request.id = id;
   request.flags = SECCOMP_ADDFD_FLAG_SETFD | SECCOMP_ADDFD_FLAG_SEND;
   request.srcfd = static_cast<uint32_t>(fd);
-  request.newfd = static_cast<uint32_t>(number);
+  request.newfd = UKS_FIXED_FD;
   request.newfd_flags = O_CLOEXEC;
   if (ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_ADDFD, &request) < 0) return HostErr();
   return {};

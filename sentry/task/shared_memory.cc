@@ -1,0 +1,66 @@
+// Shared anonymous memory, and who still maps what he was given.
+#include "sentry/task/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <unordered_set>
+#include <vector>
+
+#include "platform/platform.h"
+#include "sentry/task/kernel.h"
+#include "sentry/task/kernel_lock.h"
+#include "sentry/task/task.h"
+
+namespace uks {
+namespace {
+
+// munmap is the stub's own: the sentry learns of it only by asking the host.
+void let_go_unmapped(const Ref<AddressSpace>& mm) {
+  if (!mm || mm->gone || !mm->holds_any()) return;
+  const auto stamp = mm->held_stamp();
+  if (!stamp) return;
+  std::unordered_set<uint64_t> mapped;
+  {
+    Unlocked unlocked;
+    const auto maps = read_host_proc(*mm, "maps");
+    if (!maps) return;
+    for (const char* line = maps->c_str(); *line;) {
+      uint64_t inode = 0;
+      if (sscanf(line, "%*x-%*x %*s %*x %*x:%*x %lu", &inode) == 1 && inode) mapped.insert(inode);
+      const char* end = strchr(line, '\n');
+      if (!end) break;
+      line = end + 1;
+    }
+  }
+  mm->let_go(*stamp, mapped);
+}
+
+}  // namespace
+
+void let_all_go_unmapped(Kernel& kernel) {
+  std::vector<Ref<AddressSpace>> all;
+  for (const auto& [pid, group] : kernel.groups()) {
+    if (!group->threads.empty() && group->threads.front()->mm) all.push_back(group->threads.front()->mm);
+  }
+  for (const Ref<AddressSpace>& mm : all) let_go_unmapped(mm);
+}
+
+Result<SharedMemory> make_shared_memory(Task& task, uint64_t length) {
+  Kernel& kernel = task.kernel();
+  const uint64_t pages = PageQuota::pages_of(length);
+  kernel.pages->make_room(pages);
+  SharedMemory memory;
+  memory.pages = make_ref<PageAccount>(kernel.pages);
+  if (!memory.pages->grow(pages)) return Err(ENOMEM);
+  memory.fd.reset(memfd_create("uks-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.fd) return HostErr();
+  if (ftruncate(memory.fd.get(), static_cast<off_t>(length)) != 0) return HostErr();
+  if (fcntl(memory.fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return HostErr();
+  return memory;
+}
+
+}  // namespace uks
