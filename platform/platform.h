@@ -36,7 +36,7 @@ struct Reply {
   uint32_t action = UKS_ACTION_RESUME;
   uint32_t flags = 0;
   uint64_t ret = 0;
-  UniqueFd donated;  // put at UKS_FIXED_FD with the reply
+  UniqueFd donated;  // given to the stub with the reply
 };
 
 class GuestThread : public RefCounted {

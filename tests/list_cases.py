@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the ctest list of the behaviour cases: each natively and under platform trap.
+"""Writes the ctest list of the behaviour cases: each natively and under each platform.
 
   list_cases.py BEHAVIOUR_TESTS UKS OUTPUT.cmake
 """
@@ -9,7 +9,7 @@ import sys
 
 NATIVE_TIMEOUT_S = 60
 # A sandbox that hangs must not hold up the rest for long.
-TRAP_TIMEOUT_S = 120
+INSIDE_TIMEOUT_S = 120
 
 
 def cases(program):
@@ -44,9 +44,10 @@ def main():
     for case in cases(program):
         arguments = [program, f'--gtest_filter={case}']
         add(f'native.{case}', arguments, 'native', NATIVE_TIMEOUT_S, skipped)
-        add(f'trap.{case}',
-            [uks, 'exec', '--quiet', '--platform', 'trap', '--rw', '.', '--ro',
-             os.path.dirname(program), '--'] + arguments, 'trap', TRAP_TIMEOUT_S, no_skip)
+        for platform in ('trap', 'ptrace'):
+            add(f'{platform}.{case}',
+                [uks, 'exec', '--quiet', '--platform', platform, '--rw', '.', '--ro',
+                 os.path.dirname(program), '--'] + arguments, platform, INSIDE_TIMEOUT_S, no_skip)
     text = '\n'.join(lines) + '\n'
     with open(output, 'w', encoding='utf-8') as file:
         file.write(text)

@@ -1,6 +1,7 @@
 // The uks binary: the command line, or one of the hidden roles that it starts itself as.
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,6 +44,7 @@ bool wait_for_start() {
 void use_one_arena() { ::mallopt(M_ARENA_MAX, 1); }
 
 int gofer_role() {
+  ::prctl(PR_SET_NAME, "uks-gofer");  // for ps and top; exec has left "exe"
   use_one_arena();
   if (!wait_for_start()) return cli::kExitFailure;
   int connections[keeper::kGoferConnections];
@@ -51,6 +53,7 @@ int gofer_role() {
 }
 
 int sentry_role() {
+  ::prctl(PR_SET_NAME, "uks-sentry");
   use_one_arena();
   HostLayers layers;
   enter_namespaces(layers);

@@ -21,8 +21,9 @@
 #define UKS_AREA_STACK_TOP 0x8000u    // the stub's own stack grows down from here; above: signal stack
 #define UKS_STUB_REGION (UKS_STUB_AREAS + UKS_SLOTS * UKS_AREA_SIZE)
 
-// The only descriptor number a stub ever has: what the sentry hands over, atomically with a reply.
-#define UKS_FIXED_FD 5
+// What the sentry hands over, atomically with a reply, has this number plus the index of the thread that it
+// is for, until that thread has mapped it. With a tracer it is the lowest free number above 0.
+#define UKS_FIRST_FD 5
 // The hand-off: getppid with these registers. Outer filters allow getppid (PITFALLS 8).
 #define UKS_HANDOFF_MAGIC 0x736b7521746f6e66ull
 enum {

@@ -102,6 +102,10 @@ inline Rule trap(uint16_t data = 0) {
 inline Rule notify() {
   return verdict(SECCOMP_RET_USER_NOTIF);
 }
+// A stop that the tracer answers; -ENOSYS without one.
+inline Rule trace() {
+  return verdict(SECCOMP_RET_TRACE);
+}
 inline Rule error(uint16_t errno_value) {
   return verdict(SECCOMP_RET_ERRNO | errno_value);
 }

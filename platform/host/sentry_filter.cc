@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ void on_filter_hit(int, siginfo_t* info, void*) {
 }  // namespace
 
 // The reasons are in platform/README.md, "Host calls".
-bpf::Program sentry_filter() {
+bpf::Program sentry_filter(bool tracing) {
   bpf::Policy policy(bpf::trap(), bpf::kill_process());
   // Data of descriptors that the gofer or the keeper handed over; none can be opened here.
   policy.on({SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev,
@@ -73,16 +74,24 @@ bpf::Program sentry_filter() {
   policy.on({SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_getrandom,
              SYS_sched_getaffinity, SYS_uname, SYS_sysinfo},
             allow());
+  if (tracing) {
+    // Platform ptrace: what is done to tracees that there are already; none can be attached. rt_sigtimedwait
+    // waits for their stops.
+    policy.on(SYS_ptrace, when(arg(0).in({PTRACE_CONT, PTRACE_SYSCALL, PTRACE_LISTEN, PTRACE_GETREGS, PTRACE_SETREGS,
+                                          PTRACE_PEEKDATA, PTRACE_POKEDATA}),
+                               allow()));
+    policy.on(SYS_rt_sigtimedwait, allow());
+  }
   return policy.compile();
 }
 
-Result<void> install_sentry_filter() {
+Result<void> install_sentry_filter(bool tracing) {
   struct sigaction action {};
   action.sa_sigaction = on_filter_hit;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGSYS, &action, nullptr);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return HostErr();
-  const bpf::Program program = sentry_filter();
+  const bpf::Program program = sentry_filter(tracing);
   TRY(bpf::install(program, SECCOMP_FILTER_FLAG_TSYNC));
   return {};
 }

@@ -5,10 +5,11 @@
 
 namespace uks {
 
-bpf::Program sentry_filter();
+// `tracing`: platform ptrace.
+bpf::Program sentry_filter(bool tracing = false);
 
 // Puts it on all threads of the calling process, and a SIGSYS handler that names the call and ends the
 // process: a hit is a bug of ours or an attack, and a failure of any test.
-Result<void> install_sentry_filter();
+Result<void> install_sentry_filter(bool tracing = false);
 
 }  // namespace uks

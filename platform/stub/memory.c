@@ -94,7 +94,7 @@ int serve_memory_call(uint64_t nr, const uint64_t* args, long* result) {
   }
 }
 
-long run_order(struct uks_slot* slot, const struct uks_order* order, uint64_t* copied) {
+long run_order(struct uks_slot* slot, const struct uks_order* order, long donated, uint64_t* copied) {
   char* data = (char*)slot + UKS_SLOT_DATA + order->offset % UKS_SLOT_DATA_SIZE;
   switch (order->op) {
     case UKS_ORDER_COPY_OUT: {
@@ -108,7 +108,7 @@ long run_order(struct uks_slot* slot, const struct uks_order* order, uint64_t* c
       return stub_zero((void*)order->addr, order->length) ? -14 : 0;
     case UKS_ORDER_MMAP:
       return stub_syscall(__NR_mmap, order->addr, order->length, order->prot, order->flags,
-                          order->flags & MAP_ANONYMOUS ? (uint64_t)-1 : UKS_FIXED_FD, order->offset);
+                          order->flags & MAP_ANONYMOUS ? (uint64_t)-1 : (uint64_t)donated, order->offset);
     case UKS_ORDER_MUNMAP:
       return stub_syscall(__NR_munmap, order->addr, order->length, 0, 0, 0, 0);
     case UKS_ORDER_MPROTECT:

@@ -73,13 +73,14 @@ static void serve(struct uks_thread_area* area, struct kernel_ucontext* uc, uint
 static void be_new_process(struct uks_thread_area* area, struct kernel_ucontext* uc) {
   stub_syscall(__NR_prctl, kPrSetPdeathsig, kSigkill, 0, 0, 0, 0);
   const uint64_t window = region_base() + UKS_STUB_WINDOW;
-  if (stub_syscall(__NR_getppid, UKS_HANDOFF_MAGIC, UKS_HELLO, area->token, 0, 0, 0) != UKS_FIXED_FD) die();
-  if (stub_syscall(__NR_mmap, window, UKS_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                   UKS_FIXED_FD, 0) != (long)window) {
+  const long fd = stub_syscall(__NR_getppid, UKS_HANDOFF_MAGIC, UKS_HELLO, area->token, 0, 0, 0);
+  if (fd <= 0) die();
+  if (stub_syscall(__NR_mmap, window, UKS_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)fd,
+                   0) != (long)window) {
     die();
   }
   stub_syscall(__NR_madvise, window, UKS_WINDOW_SIZE, MADV_DONTFORK, 0, 0, 0);
-  stub_syscall(__NR_close, UKS_FIXED_FD, 0, 0, 0, 0, 0);
+  stub_syscall(__NR_close, (uint64_t)fd, 0, 0, 0, 0, 0);
   serve(area, uc, 0);
 }
 
@@ -144,10 +145,11 @@ static void resume(struct uks_slot* slot, struct kernel_ucontext* uc, long order
 static void serve(struct uks_thread_area* area, struct kernel_ucontext* uc, uint32_t event) {
   for (;;) {
     struct uks_slot* slot = slot_at(area->index);
+    long donated = 0;  // a descriptor that came with the answer, for this thread's orders
     if (event) {
       slot->event = event;
-      const long r = stub_syscall(__NR_getppid, UKS_HANDOFF_MAGIC, UKS_HANDOFF, area->index, 0, 0, 0);
-      if (r == -kEnosys) die();
+      donated = stub_syscall(__NR_getppid, UKS_HANDOFF_MAGIC, UKS_HANDOFF, area->index, 0, 0, 0);
+      if (donated == -kEnosys) die();
     }
     const uint32_t action = slot->action;
     uint32_t count = slot->order_count;
@@ -156,9 +158,10 @@ static void serve(struct uks_thread_area* area, struct kernel_ucontext* uc, uint
     uint64_t copied = 0;
     for (uint32_t i = 0; i < count; i++) {
       struct uks_order order = slot->orders[i];
-      result = run_order(slot, &order, &copied);
+      result = run_order(slot, &order, donated, &copied);
       if (result < 0 && result > -4096) break;
     }
+    if (donated > 0) stub_syscall(__NR_close, (uint64_t)donated, 0, 0, 0, 0, 0);
     switch (action) {
       case UKS_ACTION_RESUME:
         if (!uc) die();

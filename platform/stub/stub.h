@@ -80,6 +80,6 @@ void prefetch_arguments(struct uks_slot* slot, uint64_t nr, const uint64_t* args
 // ---- memory.c
 // Memory calls that the stub serves itself. Returns 1 and the result, or 0: ask the sentry.
 int serve_memory_call(uint64_t nr, const uint64_t* args, long* result);
-// Carries out one order of the sentry.
+// Carries out one order of the sentry. `donated`: the descriptor that its mappings are of, if positive.
 // `copied`: bytes copied out so far, by this and earlier orders of the reply.
-long run_order(struct uks_slot* slot, const struct uks_order* order, uint64_t* copied);
+long run_order(struct uks_slot* slot, const struct uks_order* order, long donated, uint64_t* copied);

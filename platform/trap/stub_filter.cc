@@ -16,10 +16,11 @@ using bpf::allow;
 using bpf::arg;
 using bpf::arg32;
 using bpf::notify;
+using bpf::trace;
 using bpf::trap;
 using bpf::when;
 
-bpf::Program stub_filter(uint64_t syscall_ip) {
+bpf::Program stub_filter(uint64_t syscall_ip, HandOff way) {
   const auto from_stub = [&] { return bpf::instruction_pointer().equals(syscall_ip); };
   bpf::Policy policy(trap(), trap());
   const auto on = [&](long number, const bpf::Cond& cond, const bpf::Rule& rule) {
@@ -45,11 +46,14 @@ bpf::Program stub_filter(uint64_t syscall_ip) {
   on(SYS_exit, always, allow());
   on(SYS_exit_group, always, allow());
   on(SYS_prctl, arg32(0).equals(PR_SET_PDEATHSIG) && arg(1).equals(SIGKILL), allow());
-  // Removes the donated descriptor, never adds one; exactly that number.
-  on(SYS_close, arg32(0).equals(UKS_FIXED_FD), allow());
+  // Removes a donated descriptor, never adds one.
+  on(SYS_close, arg32(0).within(1, UKS_FIRST_FD + UKS_SLOTS), allow());
   // Approved one by one: the hand-off (the only way to receive a descriptor) and clone.
-  on(SYS_getppid, arg(0).equals(UKS_HANDOFF_MAGIC), notify());
-  on(SYS_clone, always, notify());
+  const bpf::Rule ask = way == HandOff::kTracer ? trace() : notify();
+  on(SYS_getppid, arg(0).equals(UKS_HANDOFF_MAGIC), ask);
+  on(SYS_clone, always, ask);
+  // The tracer turns a hand-off into this call to make a descriptor arrive; it approves no other.
+  if (way == HandOff::kTracer) on(SYS_recvmsg, always, trace());
   return policy.compile();
 }
 

@@ -37,9 +37,9 @@ int64_t now_ms() {
   return ts.tv_sec * 1000 + ts.tv_nsec / 1'000'000;
 }
 
-// Whether `pid` is a process, not a thread, and our child, alive or not yet reaped (ECHILD otherwise). The
-// reaper takes dead children away under the lock only.
-bool is_child(pid_t pid) {
+// Whether `pid` can be waited for: our child or tracee, alive or not yet reaped (ECHILD otherwise). The
+// reaper takes the dead away under the lock only.
+bool is_ours(pid_t pid) {
   siginfo_t info{};
   return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
@@ -53,10 +53,10 @@ int64_t monotonic_ns() {
 }  // namespace
 
 Platform::Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout,
-                   std::vector<Zygote> zygotes)
+                   std::vector<StubFamily> families)
     : lock_(kernel_lock), keeper_(keeper), layout_(layout) {
-  for (Zygote& zygote : zygotes) {
-    auto shard = std::make_unique<Shard>(std::move(zygote.listener));
+  for (auto& [zygote, notifier] : families) {
+    auto shard = std::make_unique<Shard>(std::move(notifier));
     auto mm = make_ref<AddressSpace>(keeper_, layout_, static_cast<unsigned>(shards_.size()));
     mm->window = std::move(zygote.window);
     mm->host_pid = zygote.pid;
@@ -74,12 +74,13 @@ Platform::~Platform() = default;
 
 void Platform::start(PlatformClient& client, unsigned pool_size) {
   client_ = &client;
-  pool_size_ = pool_size;
+  full_pool_ = pool_size;
   for (auto& shard : shards_) {
     for (unsigned i = 0; i < kWorkers; i++) shard->workers[i] = std::thread([this, &shard, i] { work(*shard, i); });
   }
   watcher_ = std::thread([this] { watch(); });
-  reaper_ = std::thread([this] { reap(); });
+  for (auto& shard : shards_) traced_ |= shard->notifier->report_deaths([this](pid_t pid) { reap(pid); });
+  if (!traced_) reaper_ = std::thread([this] { reap(); });
 }
 
 GuestThread* Platform::new_thread(const Ref<AddressSpace>& mm, unsigned index) {
@@ -105,7 +106,7 @@ void Platform::work(Shard& shard, unsigned index) {
       shard.busy[index] = false;
       shard.role_changed.wait(role, [&] { return shard.receiver == index; });
     }
-    auto n = shard.notifier.receive();
+    auto n = shard.notifier->receive();
     if (!n) {
       if (n.error() == EINTR || n.error() == ENOENT) continue;
       const MutexLock lock(lock_);
@@ -177,12 +178,16 @@ void Platform::reap() {
       if (errno == EINTR) continue;
       return;  // no children are left: the zygotes are gone, and on_fatal has been called
     }
-    const pid_t pid = info.si_pid;
-    lock_.lock();
-    (void)waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
-    process_died(pid);
-    unlock_and_flush();
+    reap(info.si_pid);
   }
+}
+
+void Platform::reap(pid_t pid) {
+  siginfo_t info{};
+  lock_.lock();
+  (void)waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
+  process_died(pid);
+  unlock_and_flush();
 }
 
 void Platform::unlock_and_flush() {
@@ -200,7 +205,7 @@ void Platform::unlock_and_send() {
     if (out.approve) {
       (void)out.notifier->approve(out.id);
     } else if (out.fd >= 0) {
-      if (const auto sent = out.notifier->reply_with_fd(out.id, out.fd); !sent && sent.error() != ENOENT) {
+      if (const auto sent = out.notifier->reply_with_fd(out.id, out.fd, out.number); !sent && sent.error() != ENOENT) {
         LOG_WARN("handing over a descriptor failed: errno {}", sent.error().value);
         (void)out.notifier->reply(out.id, -ENOSYS);
       }
@@ -211,6 +216,14 @@ void Platform::unlock_and_send() {
 }
 
 // ---- Notifications
+
+// Whether `pid` is a process, not a thread, and ours.
+bool Platform::is_child(pid_t pid) const {
+  if (!is_ours(pid)) return false;
+  // Tracees are threads as well. A thread is no member of a group that has its own number (ESRCH); a
+  // process takes a kick that it need not heed.
+  return !traced_ || syscall(SYS_tgkill, pid, pid, SIGURG) == 0;
+}
 
 void Platform::deny(const Notification& n) {
   // A thread that asks for what nobody ordered is hostile. It is not resumed; its process ends.
@@ -238,6 +251,7 @@ void Platform::handle(Shard& shard, const Notification& n) {
     if (!thread) return deny(n);
     return handle_clone(thread, n);
   }
+  if (n.nr != SYS_getppid) return deny(n);
   if (n.args[1] == UKS_HELLO) return handle_hello(n);
   if (n.args[1] != UKS_HANDOFF || !thread || n.args[2] != thread->index() || thread->in_sentry) return deny(n);
 
@@ -354,7 +368,7 @@ void Platform::handle_clone(GuestThread* thread, const Notification& n) {
     return;
   }
   thread->clone_approved = false;
-  outgoing_.push_back({&notifier_of(*thread), n.id, true, -1, {}, {}});
+  outgoing_.push_back({&notifier_of(*thread), n.id, true, -1, 0, {}, {}});
 }
 
 void Platform::handle_hello(const Notification& n) {
@@ -425,7 +439,8 @@ void Platform::reply(GuestThread& thread, Reply reply) {
   CHECK(thread.in_sentry);
   write_reply(thread, reply);
   thread.in_sentry = false;
-  Outgoing out{&notifier_of(thread), thread.notification, false, reply.donated.get(), std::move(reply.donated), {}};
+  Outgoing out{&notifier_of(thread), thread.notification, false, reply.donated.get(),
+               UKS_FIRST_FD + static_cast<int>(thread.index()), std::move(reply.donated), {}};
   // The first answer to a new process, whenever it comes, brings its window; the slot is filled by now.
   if (std::exchange(thread.awaits_window, false)) {
     out.fd = thread.mm().window.fd();
@@ -484,6 +499,10 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
   Ref<AddressSpace> mm(&parent.mm());
   if (!plan.same_memory) {
     if (process_count() + suspects_ >= kMaxProcesses) return Err(EAGAIN);
+    if (parent.task) {
+      forked_ = true;
+      pool_size_ = full_pool_;
+    }
     mm = make_ref<AddressSpace>(keeper_, layout_, parent.mm().shard());
     mm->window = TRY(Window::create());
     mm->has_shared_memory = parent.mm().has_shared_memory;
@@ -548,8 +567,11 @@ GuestThread* Platform::take_stub() {
   while (!pool_.empty()) {
     GuestThread* thread = pool_.front();
     pool_.pop_front();
-    if (!thread->mm().gone) return thread;
+    if (thread->mm().gone) continue;
+    if (!forked_) pool_size_ = 0;
+    return thread;
   }
+  pool_size_ = std::max(pool_size_, 1u);
   return nullptr;
 }
 

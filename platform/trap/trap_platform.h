@@ -48,9 +48,16 @@ struct ClonePlan {
   uint64_t stack = 0;        // the new guest thread's stack pointer, 0: as the parent's
 };
 
+// A zygote and the way in which it and its descendants hand over.
+struct StubFamily {
+  Zygote zygote;
+  std::unique_ptr<Notifier> notifier;
+};
+
 class Platform {
  public:
-  Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout, std::vector<Zygote> zygotes);
+  Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout,
+           std::vector<StubFamily> families);
   ~Platform();
 
   // Starts a worker for each listener and the reaper. `client` outlives the platform.
@@ -96,8 +103,8 @@ class Platform {
   static constexpr int64_t kWatchAfterwards = 500'000'000;  // ns that the watcher stays awake
 
   struct Shard {
-    explicit Shard(UniqueFd listener) : notifier(std::move(listener)) {}
-    Notifier notifier;
+    explicit Shard(std::unique_ptr<Notifier> way) : notifier(std::move(way)) {}
+    const std::unique_ptr<Notifier> notifier;
     GuestThread* zygote = nullptr;
     Ref<AddressSpace> zygote_mm;
     bool zygote_idle = false;
@@ -115,10 +122,11 @@ class Platform {
   };
   static thread_local Worker current_worker_;
   struct Outgoing {
-    const Notifier* notifier;
+    Notifier* notifier;
     uint64_t id;
     bool approve;
     int fd;                 // -1: none
+    int number;             // what it is to be called in the stub
     UniqueFd owned;         // keeps `fd` open where it is ours to close
     Ref<AddressSpace> mm;   // ... or this does (a window)
   };
@@ -128,9 +136,12 @@ class Platform {
   void watch();
   void unlock_and_send() UKS_TSA(no_thread_safety_analysis);
   void reap();
+  // A child that may be reaped now.
+  void reap(pid_t pid);
   void handle(Shard& shard, const Notification& n);
   void handle_hello(const Notification& n);
   void handle_clone(GuestThread* thread, const Notification& n);
+  bool is_child(pid_t pid) const;
   bool is_sound_report(GuestThread& thread);
   bool child_reported(GuestThread& parent);
   void child_vanished(GuestThread* child);
@@ -140,7 +151,7 @@ class Platform {
   void end_liar(GuestThread& thread, const char* lie);
   // A host process that was ordered may exist that nobody is accountable for.
   void suspect_stray();
-  Notifier& notifier_of(const GuestThread& thread) { return shards_[thread.mm().shard()]->notifier; }
+  Notifier& notifier_of(const GuestThread& thread) { return *shards_[thread.mm().shard()]->notifier; }
   void write_reply(GuestThread& thread, const Reply& reply);
   void forget(GuestThread* thread);
   GuestThread* new_thread(const Ref<AddressSpace>& mm, unsigned index);
@@ -157,7 +168,12 @@ class Platform {
   std::condition_variable watch_changed_;
   std::atomic<bool> watching_{false};
   std::atomic<int64_t> last_block_{0};
-  unsigned pool_size_ = 0;
+  // Fresh stubs wanted: one for the first program, none for one that does not fork, `full_pool_` as soon
+  // as something forks, which is likely to exec next. A stub that is not needed costs start and end.
+  unsigned pool_size_ = 1;
+  unsigned full_pool_ = 0;
+  bool forked_ = false;
+  bool traced_ = false;  // by a tracer, which also sees deaths
   unsigned in_the_making_ = 0;
   std::deque<GuestThread*> pool_;
   std::unordered_map<pid_t, GuestThread*> by_tid_;

@@ -26,7 +26,8 @@
 namespace uks {
 namespace {
 
-// Descriptors in the zygote until the filter stands: the socket on 3, so that the listener gets 0.
+// The socket in the zygote until the filter stands; 0 is for the listener, or for the stub's end of the
+// donations.
 constexpr int kSocket = 3;
 
 struct ListenerMessage {
@@ -90,8 +91,32 @@ void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
   return p;
 }
 
-[[noreturn]] void be_zygote(const StubLayout& layout, const Window& window, int socket, pid_t sentry) {
+void place_descriptors(const Zygote& zygote, int socket) {
+  const bool traced = zygote.way == HandOff::kTracer;
+  const bool placed = !traced || dup2(zygote.donations[1].get(), 0) == 0;  // before its own number may be taken
+  if (socket != kSocket && dup2(socket, kSocket) < 0) _exit(1);
+  if (!placed) fail(EMFILE);
+  if (!traced) close(0);
+  close(1), close(2);
+  if (syscall(SYS_close_range, kSocket + 1, ~0U, 0) != 0) {
+    for (int fd = kSocket + 1; fd < 65536; fd++) close(fd);
+  }
+}
+
+// The last steps with a tracer: it has to have attached before the filter asks it for anything.
+[[noreturn]] void enter_traced(const sock_fprog& program, uint64_t stack, uint64_t entry) {
+  char go;
+  if (syscall(SYS_read, kSocket, &go, 1) != 1) _exit(1);
+  if (!send_message(kSocket, {0, 0}, -1)) _exit(1);
+  syscall(SYS_close, kSocket);
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) _exit(1);
+  __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tjmp *%1" : : "r"(stack), "r"(entry) : "memory");
+  __builtin_unreachable();
+}
+
+[[noreturn]] void be_zygote(const StubLayout& layout, const Zygote& zygote, int socket, pid_t sentry) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_NAME, "uks-stub");
   if (getppid() != sentry) _exit(1);
   // Memory of the stub's region.
   const StubImage image = stub_image();
@@ -102,7 +127,7 @@ void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
   // Linux 6.10 can make that irrevocable; without it a guest may harm its own stub, nothing else.
   (void)syscall(SYS_mseal, text, UKS_STUB_TEXT_SIZE, 0);
   map_at(base + UKS_STUB_PROCESS, 0x1000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
-  map_at(base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, window.fd());
+  map_at(base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, zygote.window.fd());
   madvise(reinterpret_cast<void*>(base + UKS_STUB_WINDOW), UKS_WINDOW_SIZE, MADV_DONTFORK);
   auto* area = static_cast<char*>(map_at(base + UKS_STUB_AREAS, uint64_t{UKS_SLOTS} * UKS_AREA_SIZE,
                                          PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));
@@ -110,12 +135,7 @@ void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
   start->count = layout.keep.size();
   for (size_t i = 0; i < layout.keep.size(); i++) start->keep[i] = layout.keep[i];
 
-  // Descriptors: the socket, nothing else.
-  if (socket != kSocket && dup2(socket, kSocket) < 0) fail(errno);
-  close(0), close(1), close(2);
-  if (syscall(SYS_close_range, kSocket + 1, ~0U, 0) != 0) {
-    for (int fd = kSocket + 1; fd < 65536; fd++) close(fd);
-  }
+  place_descriptors(zygote, socket);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
 
@@ -144,7 +164,7 @@ void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
   sigaddset(&kicks, SIGURG);
   sigprocmask(SIG_SETMASK, &kicks, nullptr);
 
-  const bpf::Program filter = stub_filter(base + header.syscall_ip);
+  const bpf::Program filter = stub_filter(base + header.syscall_ip, zygote.way);
   sock_fprog program{static_cast<unsigned short>(filter.size()), const_cast<sock_filter*>(filter.data())};
 
   // glibc registered rseq in this thread's TLS, which is about to be unmapped: the kernel would kill us.
@@ -158,6 +178,7 @@ void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
   // Everything the last steps need is in registers or on this stack by now.
   uint64_t entry = base + header.zygote_entry;
   uint64_t stack = reinterpret_cast<uint64_t>(area) + UKS_AREA_STACK_TOP - 16;
+  if (zygote.way == HandOff::kTracer) enter_traced(program, stack, entry);
   const long helper = syscall(SYS_clone, CLONE_FILES | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
   if (helper == 0) send_listener();
   if (helper < 0) fail(errno);
@@ -173,19 +194,29 @@ void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
 
 }  // namespace
 
-Result<Zygote> make_zygote(const StubLayout& layout) {
+Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way) {
   Zygote zygote;
+  zygote.way = way;
   zygote.window = TRY(Window::create());
   int pair[2];
+  if (way == HandOff::kTracer) {
+    if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) != 0) return HostErr();
+    for (int i = 0; i < 2; i++) zygote.donations[i].reset(pair[i]);
+  }
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return HostErr();
   UniqueFd ours(pair[0]);
   UniqueFd theirs(pair[1]);
   const pid_t sentry = getpid();
   zygote.pid = fork();
   if (zygote.pid < 0) return HostErr();
-  if (zygote.pid == 0) be_zygote(layout, zygote.window, theirs.get(), sentry);
-  theirs.reset();
+  if (zygote.pid == 0) be_zygote(layout, zygote, theirs.get(), sentry);
+  zygote.socket = std::move(ours);
+  return zygote;
+}
 
+Result<void> finish_zygote(Zygote& zygote) {
+  const UniqueFd ours = std::move(zygote.socket);
+  if (zygote.way == HandOff::kTracer && send(ours.get(), "", 1, MSG_NOSIGNAL) != 1) return HostErr();
   ListenerMessage message{};
   iovec iov{&message, sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -200,6 +231,7 @@ Result<Zygote> make_zygote(const StubLayout& layout) {
   } while (n < 0 && errno == EINTR);
   if (n != static_cast<ssize_t>(sizeof message)) return Err(EPROTO);
   if (message.error) return Err(message.error);
+  if (zygote.way == HandOff::kTracer) return {};
   const cmsghdr* c = CMSG_FIRSTHDR(&header);
   if (!c || c->cmsg_type != SCM_RIGHTS) return Err(EPROTO);
   int fd;
@@ -208,7 +240,13 @@ Result<Zygote> make_zygote(const StubLayout& layout) {
   // The helper shares the zygote's descriptors: when it is gone, so are the zygote's own references.
   while (waitpid(message.helper_pid, nullptr, 0) < 0 && errno == EINTR) {
   }
-  return zygote;
+  return {};
+}
+
+void abandon_zygote(Zygote& zygote) {
+  kill(zygote.pid, SIGKILL);
+  while (waitpid(zygote.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
 }
 
 }  // namespace uks

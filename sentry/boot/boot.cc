@@ -16,6 +16,8 @@
 #include "platform/base/log.h"
 #include "platform/host/sentry_filter.h"
 #include "platform/keeper/fds.h"
+#include "platform/ptrace/tracer.h"
+#include "platform/trap/listener.h"
 #include "sentry/boot/main.h"
 #include "sentry/fs/host/host_file.h"
 #include "sentry/fs/host/tty_node.h"
@@ -62,12 +64,71 @@ bool Boot::fail(const std::string& text, int status) {
   return false;
 }
 
+Result<void> Boot::make_listened(std::vector<StubFamily>& families) {
+  std::vector<Zygote> zygotes;
+  const auto make = [&]() -> Result<void> {
+    for (unsigned i = 0; i < kShards; i++) zygotes.push_back(TRY(begin_zygote(layout_, HandOff::kListener)));
+    for (Zygote& zygote : zygotes) TRY(finish_zygote(zygote));
+    return {};
+  };
+  if (auto made = make(); !made) {
+    for (Zygote& zygote : zygotes) abandon_zygote(zygote);
+    return made;
+  }
+  for (Zygote& zygote : zygotes) {
+    auto listener = std::make_unique<Listener>(std::move(zygote.listener));
+    families.push_back({std::move(zygote), std::move(listener)});
+  }
+  return {};
+}
+
+Result<void> Boot::make_traced(std::vector<StubFamily>& families) {
+  sigset_t news;
+  sigemptyset(&news);
+  sigaddset(&news, SIGCHLD);
+  sigaddset(&news, SIGURG);
+  sigprocmask(SIG_BLOCK, &news, nullptr);
+  Zygote zygote = TRY(begin_zygote(layout_, HandOff::kTracer));
+  auto tracer = Tracer::start(zygote);
+  if (!tracer) {
+    abandon_zygote(zygote);
+    return Err(tracer.error());
+  }
+  TRY(finish_zygote(zygote));
+  families.push_back({std::move(zygote), std::move(*tracer)});
+  return {};
+}
+
+bool Boot::make_families(std::vector<StubFamily>& families) {
+  const bool any = config_.platform == "auto";
+  std::string why;
+  if (any || config_.platform == "trap") {
+    const auto made = make_listened(families);
+    if (made) return true;
+    switch (const int error = made.error().value) {
+      case EBUSY:
+        why = "platform trap: another seccomp listener is already in place here (EBUSY)";
+        break;
+      case EINVAL:
+        why = "platform trap needs Linux 5.19 or newer";
+        break;
+      default:
+        return fail(fmt::format("internal: making a zygote failed: {}", strerror(error)));
+    }
+    if (!any) return fail(why + "; --platform ptrace works without, slower");
+  }
+  way_ = HandOff::kTracer;
+  if (const auto made = make_traced(families); !made) {
+    return fail(fmt::format("platform ptrace: tracing is refused here ({}){}{}", strerror(made.error().value),
+                            why.empty() ? "" : "; ", why));
+  }
+  if (!why.empty()) keeper_->send(keeper::Op::kMessage, 0, 0, why + ": using platform ptrace, which is slower");
+  return true;
+}
+
 bool Boot::make_platform() {
   if (!(getauxval(AT_HWCAP2) & kHwcap2Fsgsbase)) {
     return fail("platform trap needs a CPU and a kernel with FSGSBASE (Linux 5.9 and newer)");
-  }
-  if (config_.platform == "ptrace") {
-    return fail("--platform ptrace: this build has only the trap platform; leave the flag out, or say trap");
   }
   auto layout = find_layout();
   if (!layout) return fail(fmt::format("internal: no room for the stub: {}", strerror(layout.error().value)));
@@ -77,19 +138,10 @@ bool Boot::make_platform() {
   enter_landlock(layers_);
   LOG_DEBUG("layers: ipc and uts namespaces {}, user namespace {}, landlock interface {}",
             layers_.ipc_and_uts_namespaces, layers_.user_namespace, layers_.landlock_abi);
-  std::vector<Zygote> zygotes;
-  for (unsigned i = 0; i < kShards; i++) {
-    auto zygote = make_zygote(layout_);
-    if (!zygote) {
-      const int error = zygote.error().value;
-      if (error == EBUSY) return fail("platform trap: another seccomp listener is already in place here (EBUSY)");
-      if (error == EINVAL) return fail("platform trap needs Linux 5.19 or newer");
-      return fail(fmt::format("internal: making a zygote failed: {}", strerror(error)));
-    }
-    zygotes.push_back(std::move(*zygote));
-  }
+  std::vector<StubFamily> families;
+  if (!make_families(families)) return false;
   dispatcher_ = std::make_unique<Dispatcher>(kernel_, dispatch_call);
-  platform_ = std::make_unique<Platform>(kernel_lock, *keeper_, layout_, std::move(zygotes));
+  platform_ = std::make_unique<Platform>(kernel_lock, *keeper_, layout_, std::move(families));
   kernel_.platform = platform_.get();
   static Platform* the_platform;
   the_platform = platform_.get();
@@ -257,7 +309,7 @@ int Boot::run() {
   const bool have_view = make_view();
   kernel_.unlock_and_flush();
   if (!have_view) return 125;
-  if (auto r = install_sentry_filter(); !r) {
+  if (auto r = install_sentry_filter(way_ == HandOff::kTracer); !r) {
     fail(fmt::format("internal: the sentry's filter was refused: {}", strerror(r.error().value)));
     return 125;
   }

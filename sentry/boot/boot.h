@@ -25,6 +25,10 @@ class Boot final : private HostWatcher {
  private:
   // Steps, in order. False: failed, and the keeper was told why.
   bool make_platform();
+  // The stubs' ancestors: by the platform asked for, or by the best that the host has.
+  bool make_families(std::vector<StubFamily>& families);
+  Result<void> make_listened(std::vector<StubFamily>& families);
+  Result<void> make_traced(std::vector<StubFamily>& families);
   bool make_view();
   bool start_first_process();
 
@@ -44,6 +48,7 @@ class Boot final : private HostWatcher {
   std::array<std::string, 3> stdio_names_;  // host paths of the standard streams; empty: none
   std::unique_ptr<keeper::Channel> keeper_;
   StubLayout layout_;
+  HandOff way_ = HandOff::kListener;
   std::unique_ptr<gofer::GoferClient> gofer_;
   Kernel kernel_;
   FutexTable futexes_;

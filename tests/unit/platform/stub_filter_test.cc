@@ -53,7 +53,8 @@ const std::map<int32_t, Entry>& entries() {
       {SYS_exit, {{}, kAllow}},
       {SYS_exit_group, {{}, kAllow}},
       {SYS_prctl, {{PR_SET_PDEATHSIG, SIGKILL}, kAllow}},
-      {SYS_close, {{UKS_FIXED_FD}, kAllow}},
+      {SYS_close, {{UKS_FIRST_FD}, kAllow}},
+      {SYS_close, {{UKS_FIRST_FD + UKS_SLOTS - 1}, kAllow}},
       {SYS_getppid, {{UKS_HANDOFF_MAGIC, UKS_HANDOFF}, kNotify}},
       {SYS_clone, {{CLONE_PARENT | SIGCHLD}, kNotify}},
   };
@@ -144,9 +145,10 @@ TEST(StubFilter, PrctlIsTheKillSwitchAlone) {
   EXPECT_EQ(verdict(SYS_prctl, {PR_SET_PDEATHSIG, SIGKILL | 1ull << 32}), kTrap);
 }
 
-TEST(StubFilter, CloseRemovesTheFixedDescriptorAlone) {
-  for (uint64_t fd = 0; fd < 64; fd++) {
-    EXPECT_EQ(verdict(SYS_close, {fd}), fd == UKS_FIXED_FD ? kAllow : kTrap) << fd;
+TEST(StubFilter, CloseRemovesDonatedDescriptorsAlone) {
+  EXPECT_EQ(verdict(SYS_close, {0}), kTrap);  // the socket of a traced stub
+  for (uint64_t fd = 1; fd < 2 * UKS_SLOTS; fd++) {
+    EXPECT_EQ(verdict(SYS_close, {fd}), fd < UKS_FIRST_FD + UKS_SLOTS ? kAllow : kTrap) << fd;
   }
   EXPECT_EQ(verdict(SYS_close, {0xffffffff}), kTrap);
 }

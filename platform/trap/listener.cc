@@ -1,6 +1,7 @@
-#include "platform/trap/notifier.h"
+#include "platform/trap/listener.h"
 
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <sys/ioctl.h>
 
 #include <cstring>
@@ -14,12 +15,12 @@
 
 namespace uks {
 
-Notifier::Notifier(UniqueFd listener) : listener_(std::move(listener)) {
+Listener::Listener(UniqueFd listener) : listener_(std::move(listener)) {
   // Linux 6.6: wake the receiver on the caller's own core (PITFALLS 3). Absent before; only speed.
   (void)ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 }
 
-Result<Notification> Notifier::receive() const {
+Result<Notification> Listener::receive() {
   seccomp_notif raw;
   memset(&raw, 0, sizeof raw);
   if (ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_RECV, &raw) != 0) return HostErr();
@@ -28,7 +29,7 @@ Result<Notification> Notifier::receive() const {
   return n;
 }
 
-Result<void> Notifier::reply(uint64_t id, int64_t value) const {
+Result<void> Listener::reply(uint64_t id, int64_t value) {
   seccomp_notif_resp response{};
   response.id = id;
   response.val = value;
@@ -36,7 +37,7 @@ Result<void> Notifier::reply(uint64_t id, int64_t value) const {
   return {};
 }
 
-Result<void> Notifier::approve(uint64_t id) const {
+Result<void> Listener::approve(uint64_t id) {
   seccomp_notif_resp response{};
   response.id = id;
   response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
@@ -44,12 +45,12 @@ Result<void> Notifier::approve(uint64_t id) const {
   return {};
 }
 
-Result<void> Notifier::reply_with_fd(uint64_t id, int fd) const {
+Result<void> Listener::reply_with_fd(uint64_t id, int fd, int number) {
   seccomp_notif_addfd request{};
   request.id = id;
   request.flags = SECCOMP_ADDFD_FLAG_SETFD | SECCOMP_ADDFD_FLAG_SEND;
   request.srcfd = static_cast<uint32_t>(fd);
-  request.newfd = UKS_FIXED_FD;
+  request.newfd = static_cast<uint32_t>(number);
   request.newfd_flags = O_CLOEXEC;
   if (ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_ADDFD, &request) < 0) return HostErr();
   return {};
