@@ -17,23 +17,10 @@
 #include "gofer/server/host_fs.h"
 #include "platform/base/log.h"
 #include "platform/host/gofer_filter.h"
+#include "platform/host/sanitizer_calls.h"
 
 namespace uks::gofer {
 namespace {
-
-// Sanitizers make calls of their own, so their builds only count violations as allowed.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 
 #ifdef NDEBUG
 constexpr bool kDiagnose = false;
@@ -148,7 +135,6 @@ bool drop_privileges(const Server& server) {
 }
 
 bool install_filter(const Server& server, std::span<const int> connections, int log_fd) {
-  if (kSanitized) return true;
   if (kDiagnose) {
     struct sigaction action{};
     action.sa_sigaction = report_violation;
@@ -156,7 +142,7 @@ bool install_filter(const Server& server, std::span<const int> connections, int 
     if (::sigaction(SIGSYS, &action, nullptr) < 0) return false;
   }
   GoferDescriptors descriptors{server.proc_fd(), connections, log_fd};
-  bpf::Program program = gofer_filter(descriptors, kDiagnose ? bpf::trap() : bpf::kill_process());
+  bpf::Program program = gofer_filter(descriptors, kDiagnose ? bpf::trap() : bpf::kill_process(), kSanitized);
   auto installed = bpf::install(program, SECCOMP_FILTER_FLAG_TSYNC);
   return installed && *installed == 0;
 }

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "platform/host/sanitizer_calls.h"
+
 namespace uks {
 
 using namespace bpf;  // NOLINT(google-build-using-namespace): the DSL's words
@@ -23,7 +25,7 @@ uint64_t fd_value(int fd) {
 
 }  // namespace
 
-Program gofer_filter(const GoferDescriptors& descriptors, const Rule& violation) {
+Program gofer_filter(const GoferDescriptors& descriptors, const Rule& violation, bool sanitized) {
   Cond on_connection = Cond::constant(false);
   for (int fd : descriptors.connections)
     on_connection = on_connection || arg32(0).equals(fd_value(fd));
@@ -33,9 +35,9 @@ Program gofer_filter(const GoferDescriptors& descriptors, const Rule& violation)
   Policy policy(violation);
   policy.on({SYS_recvmsg, SYS_sendmsg}, when(on_connection, allow()));
   policy.on(SYS_openat2, when(arg(3).equals(sizeof(open_how)), allow()));
-  policy.on(SYS_openat, when(from_proc && arg32(2).only(O_ACCMODE | O_NONBLOCK | O_NOCTTY |
-                                                        O_CLOEXEC | O_DIRECTORY | O_LARGEFILE),
-                             allow()));
+  Cond opens_inode = from_proc && arg32(2).only(O_ACCMODE | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
+                                                O_DIRECTORY | O_LARGEFILE);
+  policy.on(SYS_openat, when(opens_inode, allow()));
   policy.on({SYS_close, SYS_statx, SYS_fstat, SYS_newfstatat, SYS_fstatfs, SYS_getdents64,
              SYS_readlinkat, SYS_fchownat, SYS_utimensat, SYS_ftruncate, SYS_fsync, SYS_fdatasync,
              SYS_getxattr, SYS_setxattr, SYS_listxattr, SYS_removexattr, SYS_symlinkat},
@@ -63,6 +65,10 @@ Program gofer_filter(const GoferDescriptors& descriptors, const Rule& violation)
   policy.on(SYS_tgkill, when(arg32(2).equals(SIGABRT), allow()));
   policy.on({SYS_write, SYS_writev},
             when(arg32(0).equals(2) || arg32(0).equals(fd_value(descriptors.log_fd)), allow()));
+  if (sanitized) {
+    allow_sanitizer_calls(policy);
+    policy.on(SYS_openat, when(opens_inode || report_reads_file(), allow()));
+  }
   return policy.compile();
 }
 

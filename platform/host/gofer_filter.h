@@ -14,6 +14,8 @@ struct GoferDescriptors {
 };
 
 // What a running gofer (all threads started) may call; `violation` for everything else.
-bpf::Program gofer_filter(const GoferDescriptors& descriptors, const bpf::Rule& violation);
+// `sanitized` adds what the sanitizers' run-time library calls (sanitizer_calls.h).
+bpf::Program gofer_filter(const GoferDescriptors& descriptors, const bpf::Rule& violation,
+                          bool sanitized = false);
 
 }  // namespace uks

@@ -12,6 +12,8 @@
 #include <csignal>
 #include <cstdio>
 
+#include "platform/host/sanitizer_calls.h"
+
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
 #endif
@@ -35,7 +37,7 @@ void on_filter_hit(int, siginfo_t* info, void*) {
 }  // namespace
 
 // The reasons are in platform/README.md, "Host calls".
-bpf::Program sentry_filter(bool tracing) {
+bpf::Program sentry_filter(bool tracing, bool sanitized) {
   bpf::Policy policy(bpf::trap(), bpf::kill_process());
   // Data of descriptors that the gofer or the keeper handed over; none can be opened here.
   policy.on({SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev,
@@ -82,6 +84,11 @@ bpf::Program sentry_filter(bool tracing) {
                                allow()));
     policy.on(SYS_rt_sigtimedwait, allow());
   }
+  if (sanitized) {
+    allow_sanitizer_calls(policy);
+    policy.on(SYS_openat, when(report_reads_file(), allow()));
+    policy.on(SYS_tgkill, when(arg32(2).in({SIGURG, SIGABRT}), allow()));
+  }
   return policy.compile();
 }
 
@@ -91,7 +98,7 @@ Result<void> install_sentry_filter(bool tracing) {
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGSYS, &action, nullptr);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return HostErr();
-  const bpf::Program program = sentry_filter(tracing);
+  const bpf::Program program = sentry_filter(tracing, kSanitized);
   TRY(bpf::install(program, SECCOMP_FILTER_FLAG_TSYNC));
   return {};
 }
