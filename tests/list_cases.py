@@ -26,7 +26,7 @@ def cases(program):
 
 def main():
     program, uks, output = sys.argv[1:4]
-    folder = os.path.join(os.path.dirname(program), 'work')
+    folder = os.path.join(os.path.dirname(output), 'work')
     lines = []
 
     def add(name, command, label, timeout, extra=''):

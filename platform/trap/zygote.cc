@@ -188,7 +188,8 @@ void place_descriptors(const Zygote& zygote, int socket) {
     if (listener < 0) fail(errno);
     fail(EBUSY);
   }
-  __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tjmp *%1" : : "r"(stack), "r"(entry) : "memory");
+  // Registers by name: neither operand may be rbp.
+  __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tjmp *%1" : : "D"(stack), "S"(entry) : "memory");
   __builtin_unreachable();
 }
 
