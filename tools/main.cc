@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "gofer/server/main.h"
 #include "platform/base/log.h"
+#include "platform/host/features.h"
 #include "platform/host/identity.h"
 #include "platform/host/layers.h"
 #include "platform/keeper/fds.h"
@@ -78,6 +80,8 @@ int sentry_role() {
 int main(int argc, char** argv) {
   const char* flag = argc == 2 ? argv[1] : "";
   if (std::strncmp(flag, "--role=", 7) == 0) {
+    // The keeper has looked at it already.
+    if (const char* features = std::getenv("UKS_FEATURES")) (void)uks::mask_features(features);
     if (!uks::has_role_descriptors()) {
       uks::cli::print_notice("unknown flag --role (see `uks --help`)");
       return uks::cli::kExitFailure;

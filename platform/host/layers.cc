@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "platform/base/unique_fd.h"
+#include "platform/host/features.h"
 
 namespace uks {
 namespace {
@@ -36,6 +37,7 @@ void enter_namespaces(HostLayers& layers) {
     layers.ipc_and_uts_namespaces = true;
     return;
   }
+  if (is_masked(Feature::kUserns)) return;
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
   if (unshare(CLONE_NEWUSER | kNamespaces) != 0) return;
@@ -49,6 +51,7 @@ void enter_namespaces(HostLayers& layers) {
 }
 
 void enter_landlock(HostLayers& layers) {
+  if (is_masked(Feature::kLandlock)) return;
   const long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (abi < 1) return;
   // Numbers of accesses by interface version (landlock(7)); unknown bits would be EINVAL.

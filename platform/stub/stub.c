@@ -8,6 +8,7 @@
 #include <linux/mman.h>
 #include <linux/sched.h>
 
+#include "platform/channel/cpu_flags.h"
 #include "platform/stub/offsets.h"
 
 _Static_assert(UKS_ASM_MAGIC == UKS_STUB_MAGIC, "offsets.h");
@@ -51,6 +52,23 @@ static void alternate_stack_of(const struct uks_thread_area* area, struct kernel
   stack->size = UKS_AREA_SIZE - UKS_AREA_STACK_TOP;
 }
 
+static int no_fsgsbase(void) {
+  return ((const struct uks_stub_cpu*)((char*)process_data() + UKS_STUB_CPU_OFFSET))->no_fsgsbase != 0;
+}
+
+// The bases of FS and GS; `op` is arch_prctl's. The filter allows that call where it is used.
+static void set_base(int op, uint64_t base) {
+  if (no_fsgsbase()) stub_syscall(__NR_arch_prctl, op, base, 0, 0, 0, 0);
+  else if (op == kArchSetFs) stub_set_fs(base);
+  else stub_set_gs(base);
+}
+static uint64_t get_base(int op) {
+  if (!no_fsgsbase()) return op == kArchGetFs ? stub_get_fs() : stub_get_gs();
+  uint64_t base = 0;
+  stub_syscall(__NR_arch_prctl, op, (uint64_t)&base, 0, 0, 0, 0);
+  return base;
+}
+
 // The first instruction of a new image: registers, FPU and signal state as after execve.
 static _Noreturn void enter_image(struct uks_thread_area* area, uint64_t ip, uint64_t sp) {
   struct kernel_ucontext uc;
@@ -62,8 +80,8 @@ static _Noreturn void enter_image(struct uks_thread_area* area, uint64_t ip, uin
   uc.eflags = 0x202;
   uc.cs = 0x33;
   uc.ss = 0x2b;
-  stub_set_fs(0);
-  stub_set_gs(0);
+  set_base(kArchSetFs, 0);
+  set_base(kArchSetGs, 0);
   stub_sigreturn(&uc);  // no fpstate: the kernel resets the FPU
 }
 
@@ -240,14 +258,13 @@ static int serve_arch_prctl(const uint64_t* args, long* result) {
       if (args[1] >= TASK_SIZE_MAX) {
         *result = -kEperm;
       } else {
-        if ((int)args[0] == kArchSetFs) stub_set_fs(args[1]);
-        else stub_set_gs(args[1]);
+        set_base((int)args[0], args[1]);
         *result = 0;
       }
       return 1;
     case kArchGetFs:
     case kArchGetGs:
-      value = (int)args[0] == kArchGetFs ? stub_get_fs() : stub_get_gs();
+      value = get_base((int)args[0]);
       *result = stub_copy((void*)args[1], &value, sizeof value) ? -kEfault : 0;
       return 1;
     default:

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "platform/channel/slot.h"
+#include "platform/host/features.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
@@ -17,6 +18,7 @@ namespace uks {
 
 Listener::Listener(UniqueFd listener) : listener_(std::move(listener)) {
   // Linux 6.6: wake the receiver on the caller's own core (PITFALLS 3). Absent before; only speed.
+  if (is_masked(Feature::kSyncWake)) return;
   (void)ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 }
 

@@ -1,5 +1,6 @@
 #include "platform/trap/stub_filter.h"
 
+#include <asm/prctl.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include <csignal>
 
 #include "platform/channel/slot.h"
+#include "platform/host/features.h"
 
 namespace uks {
 
@@ -46,6 +48,8 @@ bpf::Program stub_filter(uint64_t syscall_ip, HandOff way) {
   on(SYS_exit, always, allow());
   on(SYS_exit_group, always, allow());
   on(SYS_prctl, arg32(0).equals(PR_SET_PDEATHSIG) && arg(1).equals(SIGKILL), allow());
+  // Its thread's FS and GS bases, where there are no instructions for that (no FSGSBASE).
+  if (!has_fsgsbase()) on(SYS_arch_prctl, arg32(0).in({ARCH_SET_GS, ARCH_SET_FS, ARCH_GET_FS, ARCH_GET_GS}), allow());
   // Removes a donated descriptor, never adds one.
   on(SYS_close, arg32(0).within(1, UKS_FIRST_FD + UKS_SLOTS), allow());
   // Approved one by one: the hand-off (the only way to receive a descriptor) and clone.

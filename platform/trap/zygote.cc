@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "platform/channel/cpu_flags.h"
+#include "platform/host/features.h"
 #include "platform/trap/stub_filter.h"
 
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
@@ -125,8 +127,10 @@ void place_descriptors(const Zygote& zygote, int socket) {
   memcpy(text, image.data, image.size);
   if (mprotect(text, UKS_STUB_TEXT_SIZE, PROT_READ | PROT_EXEC) != 0) fail(errno);
   // Linux 6.10 can make that irrevocable; without it a guest may harm its own stub, nothing else.
-  (void)syscall(SYS_mseal, text, UKS_STUB_TEXT_SIZE, 0);
-  map_at(base + UKS_STUB_PROCESS, 0x1000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  if (!is_masked(Feature::kMseal)) (void)syscall(SYS_mseal, text, UKS_STUB_TEXT_SIZE, 0);
+  auto* process = static_cast<char*>(
+      map_at(base + UKS_STUB_PROCESS, 0x1000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
+  reinterpret_cast<uks_stub_cpu*>(process + UKS_STUB_CPU_OFFSET)->no_fsgsbase = !has_fsgsbase();
   map_at(base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, zygote.window.fd());
   madvise(reinterpret_cast<void*>(base + UKS_STUB_WINDOW), UKS_WINDOW_SIZE, MADV_DONTFORK);
   auto* area = static_cast<char*>(map_at(base + UKS_STUB_AREAS, uint64_t{UKS_SLOTS} * UKS_AREA_SIZE,
@@ -196,6 +200,9 @@ void place_descriptors(const Zygote& zygote, int socket) {
 }  // namespace
 
 Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way) {
+  // What kernels say that lack these.
+  if (way == HandOff::kListener && is_masked(Feature::kNotify)) return Err(ENOSYS);
+  if (way == HandOff::kListener && is_masked(Feature::kWaitKillable)) return Err(EINVAL);
   Zygote zygote;
   zygote.way = way;
   zygote.window = TRY(Window::create());

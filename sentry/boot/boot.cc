@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -35,7 +34,6 @@ namespace uks {
 namespace {
 
 constexpr unsigned kShards = 2;       // listeners: one for each core that guests are likely to use
-constexpr uint64_t kHwcap2Fsgsbase = 2;  // HWCAP2_FSGSBASE in arch/x86/include/uapi/asm/hwcap2.h
 constexpr unsigned kPoolSize = 3;     // fresh stubs at hand
 constexpr uint64_t kAllCapabilities = (uint64_t{1} << 41) - 1;
 
@@ -109,6 +107,9 @@ bool Boot::make_families(std::vector<StubFamily>& families) {
       case EBUSY:
         why = "platform trap: another seccomp listener is already in place here (EBUSY)";
         break;
+      case ENOSYS:
+        why = "platform trap needs seccomp user notifications, which are not to be had here";
+        break;
       case EINVAL:
         why = "platform trap needs Linux 5.19 or newer";
         break;
@@ -127,9 +128,6 @@ bool Boot::make_families(std::vector<StubFamily>& families) {
 }
 
 bool Boot::make_platform() {
-  if (!(getauxval(AT_HWCAP2) & kHwcap2Fsgsbase)) {
-    return fail("platform trap needs a CPU and a kernel with FSGSBASE (Linux 5.9 and newer)");
-  }
   auto layout = find_layout();
   if (!layout) return fail(fmt::format("internal: no room for the stub: {}", strerror(layout.error().value)));
   layout_ = std::move(*layout);

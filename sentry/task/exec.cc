@@ -11,6 +11,7 @@
 
 #include "platform/base/log.h"
 #include "platform/channel/shared_cell.h"
+#include "platform/host/features.h"
 #include "platform/trap/trap_platform.h"
 #include "sentry/fs/proc/mapped_names.h"
 #include "sentry/loader/elf.h"
@@ -280,7 +281,7 @@ std::vector<std::pair<uint64_t, uint64_t>> make_auxv(const Task& task, const Pro
   auxv.emplace_back(AT_GID, creds.rgid);
   auxv.emplace_back(AT_EGID, creds.egid);
   auxv.emplace_back(AT_SECURE, 0);
-  auxv.emplace_back(AT_HWCAP2, getauxval(AT_HWCAP2));
+  auxv.emplace_back(AT_HWCAP2, usable_hwcap2());
 #ifdef AT_MINSIGSTKSZ
   if (const uint64_t size = getauxval(AT_MINSIGSTKSZ)) auxv.emplace_back(AT_MINSIGSTKSZ, size);
 #endif

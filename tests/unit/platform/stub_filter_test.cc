@@ -1,6 +1,7 @@
 // The stubs' filter, interpreted: what DESIGN §3.3 lists passes, all else traps.
 #include "platform/trap/stub_filter.h"
 
+#include <asm/prctl.h>
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/futex.h>
@@ -16,6 +17,7 @@
 #include <set>
 
 #include "platform/channel/slot.h"
+#include "platform/host/features.h"
 
 namespace uks {
 namespace {
@@ -34,6 +36,26 @@ uint32_t verdict(int32_t nr, const Args& args = {}, uint64_t ip = kIp, uint32_t 
   data.instruction_pointer = ip;
   for (size_t i = 0; i < args.size(); i++) data.args[i] = args[i];
   return bpf::evaluate(program, data);
+}
+
+TEST(StubFilter, ArchPrctlOnlyWithoutFsgsbase) {
+  ASSERT_FALSE(mask_features("-fsgsbase"));
+  const bpf::Program program = stub_filter(kIp);
+  mask_features("");
+  const auto with = [&](uint64_t op, uint64_t ip) {
+    seccomp_data data{};
+    data.nr = SYS_arch_prctl;
+    data.arch = AUDIT_ARCH_X86_64;
+    data.instruction_pointer = ip;
+    data.args[0] = op;
+    return bpf::evaluate(program, data);
+  };
+  for (const uint64_t op : {ARCH_SET_GS, ARCH_SET_FS, ARCH_GET_FS, ARCH_GET_GS}) {
+    EXPECT_EQ(with(op, kIp), kAllow);
+    EXPECT_EQ(with(op, kIp + 1), kTrap);
+    EXPECT_EQ(verdict(SYS_arch_prctl, {op}), kTrap);
+  }
+  for (const uint64_t op : {0x1011, 0x1012, 0x2001, 0x3001, 0x5001}) EXPECT_EQ(with(op, kIp), kTrap);  // CPUID, shadow stacks …
 }
 
 // One call of each entry that passes from the stub's own instruction, and how.
