@@ -55,6 +55,9 @@ Result<Ref<TmpfsInode>> OverlayInode::make_copy(uint64_t max_bytes) {
   TRY(overlay().upper_fs_->check_inodes());
   auto copy = overlay().upper_fs_->make_inode({.mode = a.mode, .uid = a.uid, .gid = a.gid, .rdev = a.rdev}, a.ino);
   if (is_regular()) {
+    // What may not be read (a hidden file) may not be replaced by truncating it either.
+    char probe;
+    if (max_bytes == 0) TRY(low->read_at(0, {&probe, 1}));
     TRY(copy_data(*low, *copy, std::min(a.size, max_bytes)));
   } else if (is_link()) {
     TRY(copy->set_link_target(TRY(low->link_text())));
