@@ -9,89 +9,70 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <ranges>
+#include <string_view>
+
+#include "tools/cli/flag_table.h"
+#include "tools/cli/help_text.h"
 
 namespace uks::cli {
 namespace {
 
-constexpr const char* kVersionText = "uks 0.1.0\n";
-
-constexpr const char* kMainHelp =
-    "uks: runs code that nobody has read yet, behind a kernel of its own\n"
-    "\n"
-    "Usage: uks [GLOBAL] exec [FLAGS] -- COMMAND [ARG...]\n"
-    "       uks [GLOBAL] exec [FLAGS] NAME [--] COMMAND [ARG...]\n"
-    "\n"
-    "  exec               run a command in a new sandbox (or in the one called NAME)\n"
-    "\n"
-    "Global flags:\n"
-    "  -h, --help         this text; `uks exec --help` lists the flags of exec\n"
-    "      --version      the version\n"
-    "      --log-level L  trace, debug, info, warning, error, critical or off\n"
-    "      --log-file F   log lines go to F instead of stderr\n"
-    "  -q, --quiet        no notices on stderr\n";
-
-constexpr const char* kExecHelp =
-    "Usage: uks exec [FLAGS] -- COMMAND [ARG...]\n"
-    "\n"
-    "Runs COMMAND in a new sandbox. It sees the host's files read-only; what it writes outside "
-    "the\n"
-    "current directory vanishes afterwards. Of the home directory it sees a short list "
-    "(--explain).\n"
-    "\n"
-    "Files:\n"
-    "  --ro PATH          show PATH as it is on the host, read-only\n"
-    "  --rw PATH          show PATH, changes reach the host (`--rw .` where the current directory "
-    "is\n"
-    "                     not passed through by itself)\n"
-    "  --hide PATH        refuse PATH (EACCES); the globs * ? ** are known\n"
-    "  --tmpfs PATH       an empty directory of the sandbox's own at PATH\n"
-    "  --workdir DIR      start in DIR\n"
-    "Environment and identity:\n"
-    "  --env K=V          set a variable\n"
-    "  --pass-env K       pass the caller's variable K, whatever its name or value\n"
-    "  --clean-env        pass none but those two name, and PATH, HOME, TERM and TMPDIR\n"
-    "  --user UID[:GID]   run as this user; 0 is a root whose power ends at the sandbox\n"
-    "  --hostname H       the host name inside (default: uks)\n"
-    "Running:\n"
-    "  --timeout T        end it after T (30, 1.5s, 2m, 1h): exit code 124\n"
-    "  --platform P       auto, trap or ptrace\n"
-    "  --strace[=FILE]    list the system calls on stderr or in FILE\n"
-    "  --log-level L      trace, debug, info, warning, error, critical or off (default: warning)\n"
-    "  --log-file F       log lines go to F instead of stderr\n"
-    "  --summary          say how many files were discarded even if stderr is no terminal\n"
-    "  -q, --quiet        no notices on stderr\n"
-    "  --explain          print what the command would see, and why; run nothing\n"
-    "  -h, --help         this text\n"
-    "\n"
-    "Exit code: the command's own; 128+n if signal n ended it; 124 timeout; 125 uks failed;\n"
-    "126 not executable; 127 not found.\n";
-
-constexpr std::array kLogLevels = {"trace", "debug", "info", "warning", "error", "critical", "off"};
-constexpr std::array kPlatforms = {"auto", "trap", "ptrace"};
-
-template <size_t N>
-bool one_of(const std::array<const char*, N>& list, const std::string& value) {
-  return std::ranges::any_of(list, [&](const char* s) { return value == s; });
-}
+using Strings = std::vector<std::string>;
 
 struct Globals {
   bool help = false;
   bool version = false;
 };
 
-// One value a time, as often as wanted: a list option must not swallow the words after its value.
-CLI::Option* add_list(CLI::App& app, const char* name, std::vector<std::string>& target) {
-  return app.add_option(name, target)->allow_extra_args(false)->take_all();
+// Where the value of a flag goes.
+using Target = std::variant<bool*, std::string*, std::optional<std::string>*, Strings*>;
+using Targets = std::map<std::string_view, Target>;
+
+void add_targets(Targets& targets, Globals& globals, ExecOptions& o) {
+  targets["--help"] = &globals.help;
+  targets["--version"] = &globals.version;
+  targets["--log-level"] = &o.log_level;
+  targets["--log-file"] = &o.log_file;
+  targets["--quiet"] = &o.quiet;
 }
 
-void add_common(CLI::App& app, Globals& globals, ExecOptions& o) {
+// Gives CLI11 the flags of a table. Throws std::out_of_range for one without a target.
+void add_flags(CLI::App& app, const Command& command, const Targets& targets) {
   app.set_help_flag();
   app.option_defaults()->take_last();
-  app.add_flag("-h,--help", globals.help);
-  app.add_option("--log-level", o.log_level);
-  app.add_option("--log-file", o.log_file);
-  app.add_flag("-q,--quiet", o.quiet);
+  for (const Flag& flag : command.flags) {
+    std::string name(flag.name);
+    if (flag.letter) name = std::string("-") + flag.letter + "," + name;
+    const Target target = targets.at(flag.name);
+    if (const auto* on = std::get_if<bool*>(&target)) {
+      app.add_flag(name, **on);
+    } else if (const auto* list = std::get_if<Strings*>(&target)) {
+      // One value a time, as often as wanted: it must not swallow the words after its value.
+      app.add_option(name, **list)->allow_extra_args(false)->take_all();
+    } else if (const auto* maybe = std::get_if<std::optional<std::string>*>(&target)) {
+      app.add_option(name, **maybe);
+    } else if (flag.value_optional) {
+      app.add_flag(name + "{-}", *std::get<std::string*>(target));  // `-` is what stands for no value
+    } else {
+      app.add_option(name, *std::get<std::string*>(target));
+    }
+  }
+}
+
+bool is_choice(const Command& command, std::string_view name, std::string_view value) {
+  const auto flag = std::ranges::find(command.flags, name, &Flag::name);
+  for (const auto word : std::views::split(flag->choices, ' ')) {
+    if (std::string_view(word) == value) return true;
+  }
+  return false;
+}
+
+std::string choices_of(const Command& command, std::string_view name) {
+  std::string text(std::ranges::find(command.flags, name, &Flag::name)->choices);
+  for (size_t at = 0; (at = text.find(' ', at)) != std::string::npos; at += 2) text.replace(at, 1, ", ");
+  return text;
 }
 
 // How many of `args` from `begin` on are flags and their values; stops at `--` and at the first
@@ -110,14 +91,14 @@ size_t count_flags(const CLI::App& app, const std::vector<std::string>& args, si
   return std::min(i, args.size()) - begin;
 }
 
-std::optional<UsageError> parse_flags(CLI::App& app, std::vector<std::string> flags) {
+std::optional<UsageError> parse_flags(CLI::App& app, const Command& command, Strings flags) {
   // CLI11 takes a value that looks like a flag for a flag; joined with `=` it is a value.
   std::vector<std::string> joined;
   for (size_t i = 0; i < flags.size(); ++i) {
     const bool is_long = flags[i].starts_with("--") && flags[i].find('=') == std::string::npos;
     const CLI::Option* option = is_long ? app.get_option_no_throw(flags[i]) : nullptr;
     if (option && option->get_expected_min() > 0) {
-      if (i + 1 == flags.size()) return UsageError{flags[i] + " needs a value"};
+      if (i + 1 == flags.size() || flags[i + 1].empty()) return UsageError{flags[i] + " needs a value"};
       joined.push_back(flags[i] + "=" + flags[i + 1]);
       ++i;
     } else if (flags[i].starts_with("--") && flags[i].ends_with('=') && !is_long) {
@@ -133,7 +114,8 @@ std::optional<UsageError> parse_flags(CLI::App& app, std::vector<std::string> fl
     for (const std::string& flag : joined | std::views::reverse) {
       const std::string name = flag.substr(0, flag.find('='));
       if (!app.get_option_no_throw(name))
-        return UsageError{"unknown flag " + name + " (see `uks exec --help`)"};
+        return UsageError{"unknown flag " + name + " (see `uks " + std::string(command.name) +
+                          (command.name.empty() ? "--help`)" : " --help`)")};
     }
     return UsageError{e.what()};
   } catch (const CLI::ParseError& e) {
@@ -142,27 +124,25 @@ std::optional<UsageError> parse_flags(CLI::App& app, std::vector<std::string> fl
   return std::nullopt;
 }
 
-std::optional<UsageError> check_values(ExecOptions& o, const std::string& user,
-                                       const std::string& timeout) {
-  if (!one_of(kPlatforms, o.platform)) {
-    return UsageError{"--platform: " + o.platform + " is none of auto, trap, ptrace"};
+std::optional<UsageError> check_values(ExecOptions& o, const std::optional<std::string>& user,
+                                       const std::optional<std::string>& timeout) {
+  const Command& exec = *find_subcommand("exec");
+  for (const auto& [name, value] : {std::pair("--platform", &o.platform), {"--log-level", &o.log_level}}) {
+    if (!is_choice(exec, name, *value))
+      return UsageError{std::string(name) + ": " + *value + " is none of " + choices_of(exec, name)};
   }
-  if (!one_of(kLogLevels, o.log_level)) {
-    return UsageError{"--log-level: " + o.log_level +
-                      " is none of trace, debug, info, warning, error, critical, off"};
+  if (user) {
+    o.user = parse_user(*user);
+    if (!o.user) return UsageError{"--user: " + *user + " is not UID[:GID] in numbers"};
   }
-  if (!user.empty()) {
-    o.user = parse_user(user);
-    if (!o.user) return UsageError{"--user: " + user + " is not UID[:GID] in numbers"};
-  }
-  if (!timeout.empty()) {
-    const auto ms = parse_duration_ms(timeout);
-    if (!ms) return UsageError{"--timeout: " + timeout + " is no duration (30, 1.5s, 2m, 1h)"};
+  if (timeout) {
+    const auto ms = parse_duration_ms(*timeout);
+    if (!ms) return UsageError{"--timeout: " + *timeout + " is no duration (30, 1.5s, 2m, 1h)"};
     o.timeout_ms = *ms;
   }
   for (const std::string& pair : o.env) {
     if (pair.find('=') == std::string::npos || pair[0] == '=') {
-      return UsageError{"--env: " + pair + " is not K=V"};
+      return UsageError{"--env: " + pair + " is not NAME=VALUE" + (pair.starts_with('=') ? "" : " (--pass-env " + pair + " passes the caller's)")};
     }
   }
   for (const std::string& name : o.pass_env) {
@@ -179,32 +159,34 @@ std::optional<UsageError> check_values(ExecOptions& o, const std::string& user,
   return std::nullopt;
 }
 
-ParsedArgs parse_exec(const std::vector<std::string>& args, size_t begin, ExecOptions o) {
+ParsedArgs parse_exec(const Strings& args, size_t begin, ExecOptions o) {
+  const Command& command = *find_subcommand("exec");
   Globals globals;
-  std::string user;
-  std::string timeout;
-  std::string strace = "";
+  std::optional<std::string> user;
+  std::optional<std::string> timeout;
+  std::string strace;
+  Targets targets = {{"--ro", &o.ro},
+                     {"--rw", &o.rw},
+                     {"--hide", &o.hide},
+                     {"--tmpfs", &o.tmpfs},
+                     {"--env", &o.env},
+                     {"--pass-env", &o.pass_env},
+                     {"--clean-env", &o.clean_env},
+                     {"--workdir", &o.workdir},
+                     {"--user", &user},
+                     {"--hostname", &o.hostname},
+                     {"--platform", &o.platform},
+                     {"--strace", &strace},
+                     {"--timeout", &timeout},
+                     {"--summary", &o.summary},
+                     {"--explain", &o.explain}};
+  add_targets(targets, globals, o);
   CLI::App app;
-  add_common(app, globals, o);
-  add_list(app, "--ro", o.ro);
-  add_list(app, "--rw", o.rw);
-  add_list(app, "--hide", o.hide);
-  add_list(app, "--tmpfs", o.tmpfs);
-  add_list(app, "--env", o.env);
-  add_list(app, "--pass-env", o.pass_env);
-  app.add_flag("--clean-env", o.clean_env);
-  app.add_option("--workdir", o.workdir);
-  app.add_option("--user", user);
-  app.add_option("--hostname", o.hostname);
-  app.add_option("--platform", o.platform);
-  app.add_flag("--strace{-}", strace);
-  app.add_option("--timeout", timeout);
-  app.add_flag("--summary", o.summary);
-  app.add_flag("--explain", o.explain);
+  add_flags(app, command, targets);
 
   const size_t end = begin + count_flags(app, args, begin);
-  if (auto error = parse_flags(app, {args.begin() + begin, args.begin() + end})) return *error;
-  if (globals.help) return PrintText{kExecHelp};
+  if (auto error = parse_flags(app, command, {args.begin() + begin, args.begin() + end})) return *error;
+  if (globals.help) return PrintText{help_text(command)};
   if (auto error = check_values(o, user, timeout)) return *error;
   if (!strace.empty()) {
     o.strace = true;
@@ -224,30 +206,56 @@ ParsedArgs parse_exec(const std::vector<std::string>& args, size_t begin, ExecOp
   return o;
 }
 
+// The subcommands that take flags and, at most, one plain word.
+ParsedArgs parse_other(const Command& command, const Strings& args, size_t begin) {
+  Globals globals;
+  DoctorOptions doctor;
+  PsOptions ps;
+  bool json = false;
+  const Targets targets = {{"--help", &globals.help}, {"--json", &json}, {"--processes", &ps.processes}};
+  CLI::App app;
+  add_flags(app, command, targets);
+  const std::string name(command.name);
+  const size_t end = begin + count_flags(app, args, begin);
+  if (auto error = parse_flags(app, command, {args.begin() + begin, args.begin() + end})) return *error;
+  if (globals.help) return PrintText{help_text(command)};
+  const size_t words = args.size() - end;
+  if (words > (command.words.empty() ? 0 : 1)) {
+    return UsageError{name + ": " + args[end + (command.words.empty() ? 0 : 1)] + " is one word too many (see `uks " +
+                      name + " --help`)"};
+  }
+  doctor.json = ps.json = json;
+  if (name == "doctor") return doctor;
+  if (name == "ps") return ps;
+  if (name == "man") return PrintText{man_page()};
+  if (words == 0) return UsageError{name + ": for which shell? bash, zsh or fish"};
+  auto script = completion_script(args[end]);
+  if (!script) return UsageError{name + ": " + args[end] + " is none of bash, zsh, fish"};
+  return PrintText{std::move(*script)};
+}
+
 }  // namespace
 
-ParsedArgs parse_args(const std::vector<std::string>& args) {
+ParsedArgs parse_args(const Strings& args) {
   Globals globals;
   ExecOptions o;
+  Targets targets;
+  add_targets(targets, globals, o);
   CLI::App app;
-  add_common(app, globals, o);
-  app.add_flag("--version", globals.version);
+  add_flags(app, main_command(), targets);
   const size_t end = count_flags(app, args, 0);
-  if (auto error = parse_flags(app, {args.begin(), args.begin() + end})) {
-    if (error->message.starts_with("unknown flag")) {
-      error->message = error->message.substr(0, error->message.find(" (")) + " (see `uks --help`)";
-    }
-    return *error;
-  }
-  if (globals.version) return PrintText{kVersionText};
-  if (globals.help) return PrintText{kMainHelp};
+  if (auto error = parse_flags(app, main_command(), {args.begin(), args.begin() + end})) return *error;
+  if (globals.version) return PrintText{"uks " + std::string(kVersion) + "\n"};
+  if (globals.help) return PrintText{help_text(main_command())};
   if (end == args.size())
     return UsageError{"no subcommand: use `uks exec -- COMMAND` or see `uks --help`"};
-  if (args[end] != "exec") {
+  const Command* command = find_subcommand(args[end]);
+  if (!command) {
     const bool dashes = args[end] == "--" && end + 1 < args.size();
     return UsageError{"unknown subcommand " + args[end] + " (to run a command: uks exec -- " +
                       (dashes ? args[end + 1] : args[end]) + ")"};
   }
+  if (command->name != "exec") return parse_other(*command, args, end + 1);
   return parse_exec(args, end + 1, std::move(o));
 }
 

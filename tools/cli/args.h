@@ -45,7 +45,15 @@ struct UsageError {
   std::string message;  // one line, without the `uks: ` in front
 };
 
-using ParsedArgs = std::variant<ExecOptions, PrintText, UsageError>;
+struct DoctorOptions {
+  bool json = false;
+};
+struct PsOptions {
+  bool processes = false;
+  bool json = false;
+};
+
+using ParsedArgs = std::variant<ExecOptions, DoctorOptions, PsOptions, PrintText, UsageError>;
 
 // `args`: without the program's name.
 ParsedArgs parse_args(const std::vector<std::string>& args);

@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "tools/cli/gofer_config.h"
+#include "tools/cli/policy_data.h"
 
 namespace uks::cli {
 namespace {
@@ -61,6 +64,19 @@ std::string verdict_reason(const EnvDecision& d) {
   return {};
 }
 
+// As many names a line as fit.
+void add_list(std::string& out, policy::List list) {
+  size_t column = 0;
+  for (const std::string_view name : list) {
+    if (column + 1 + name.size() > 98) column = 0;
+    if (column == 0 && !out.ends_with('\n')) out += '\n';
+    out += column == 0 ? "  " : " ";
+    out += name;
+    column += name.size() + (column == 0 ? 2 : 1);
+  }
+  out += '\n';
+}
+
 }  // namespace
 
 std::string escape_controls(const std::string& text) {
@@ -100,6 +116,7 @@ std::string explain(const View& view, const Environment& environment, const Exec
                                             ? "changes in the current directory reach the host"
                                             : "nothing reaches the host by default");
   out += "Network: the sandbox's own loopback only\n";
+  out += "Lists: tools/data/policy.json, as it was when this uks was built\n";
   for (const std::string& notice : view.notices) out += "Note: " + escape_controls(notice) + "\n";
 
   out += "\nMounts (later ones cover earlier ones):\n";
@@ -117,9 +134,23 @@ std::string explain(const View& view, const Environment& environment, const Exec
   for (const ViewFile& file : view.config.files) out += "  " + escape_controls(file.path) + "\n";
 
   out += "\nHost files (the longest path wins; absent: not there, deny: permission denied):\n";
+  std::map<std::string, size_t> others;  // by reason: too many to name
   for (const GoferRule& rule : view.rules) {
+    if (rule.reason.starts_with(kOthersSecret)) {
+      ++others[rule.reason];
+      continue;
+    }
     out += fmt::format("  {:<8} {}  ({})\n", action_name(rule.action), escape_controls(rule.path),
                        escape_controls(rule.reason));
+  }
+  for (const auto& [reason, count] : others) {
+    out += fmt::format("  {:<8} {} paths  ({})\n", action_name(RuleAction::kDeny), count, escape_controls(reason));
+  }
+  for (const auto& [heading, list] : {std::pair("Home allow-list", policy::home_allow()),
+                                      {"Secrets list", policy::home_secrets()},
+                                      {"Secrets list, large", policy::big_secrets()}}) {
+    out += fmt::format("\n{} (below $HOME):\n", heading);
+    add_list(out, list);
   }
   out += "\nEnvironment:\n";
   for (const EnvDecision& d : environment.decisions) {

@@ -237,6 +237,11 @@ class Builder {
         continue;
       }
       if (const auto real = scope_.host.real_path(mount.target)) mount.target = *real;
+      const FileKind kind = scope_.host.kind(mount.target);
+      if (kind != FileKind::kDirectory && kind != FileKind::kMissing) {
+        view_.errors.push_back("--tmpfs " + path + ": not a directory");
+        continue;
+      }
       add_mount(std::move(mount), "--tmpfs " + path);
     }
   }

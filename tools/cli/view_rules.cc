@@ -168,7 +168,7 @@ void RuleBuilder::add_other_homes() {
     if (++count > kMaxHomes) break;
     for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
       for (const std::string_view secret : list) {
-        add(join(home, secret), RuleAction::kDeny, "another user's secret", false);
+        add(join(home, secret), RuleAction::kDeny, std::string(kOthersSecret) + home, false);
       }
     }
   }
