@@ -289,6 +289,22 @@ static void on_sigreturn(struct uks_thread_area* area, struct uks_slot* slot, st
   serve(area, uc, UKS_EVENT_SIGRETURN);
 }
 
+// int 0x80 and its kin are what they are on a kernel without IA32 emulation: a general protection fault at
+// the instruction (no user gate in the IDT, arch/x86/kernel/idt.c), which is SIGSEGV with SI_KERNEL.
+static void refuse_ia32_entry(struct uks_thread_area* area, struct uks_slot* slot, struct kernel_ucontext* uc) {
+  enum { kSigsegv = 11, kSiKernel = 0x80, kInt80 = 0x80cd };
+  uint16_t instruction = 0;
+  if (!stub_copy(&instruction, (const void*)(uc->rip - 2), 2) && instruction == kInt80) uc->rip -= 2;
+  memset(slot->info, 0, sizeof slot->info);
+  const int32_t info[3] = {kSigsegv, 0, kSiKernel};
+  memcpy(slot->info, info, sizeof info);
+  slot->ip = uc->rip;
+  slot->sp = uc->rsp;
+  slot->range_count = 0;
+  slot->data_used = 0;
+  serve(area, uc, UKS_EVENT_FAULT);
+}
+
 __attribute__((used)) void stub_on_syscall(int signo, const struct seccomp_siginfo* info,
                                            struct kernel_ucontext* uc) {
   (void)signo;
@@ -299,7 +315,11 @@ __attribute__((used)) void stub_on_syscall(int signo, const struct seccomp_sigin
     return;
   }
   const uint64_t nr = (uint32_t)info->syscall;
-  if (info->arch != kAuditArchX8664 || (nr & kX32Bit)) {
+  if (info->arch != kAuditArchX8664) {
+    refuse_ia32_entry(area, slot, uc);
+    return;
+  }
+  if (nr & kX32Bit) {
     uc->rax = (uint64_t)-kEnosys;
     return;
   }

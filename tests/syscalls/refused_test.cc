@@ -1,6 +1,7 @@
 // What Linux or a sandbox refuses: foreign entries, and calls that must fail cleanly. Each names the
 // errnos with which a host may refuse it too (containers and kernels differ).
 #include <linux/bpf.h>
+#include <linux/perf_event.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/time.h>
@@ -20,8 +21,16 @@ namespace {
     if (result_ > 2) close(static_cast<int>(result_));                                 \
   } while (0)
 
+// The errnos: calls that a kernel was built without are ENOSYS (COND_SYSCALL in kernel/sys_ni.c: bpf,
+// userfaultfd, io_uring_*, perf_event_open); where they exist and are refused they are EPERM, for bpf by
+// kernel.unprivileged_bpf_disabled (kernel/bpf/syscall.c, __sys_bpf), for io_uring_setup by
+// kernel.io_uring_disabled (io_uring/io_uring.c, io_uring_allowed), for userfaultfd by
+// vm.unprivileged_userfaultfd (fs/userfaultfd.c, userfaultfd_syscall_allowed), for perf_event_open, EACCES
+// too, by kernel.perf_event_paranoid (kernel/events/core.c). Programs take both for "not here".
+
 TEST(Refused, Int80) {
-  // Either i386 emulation answers (its getpid is 20), or the entry is dead: ENOSYS or a fault.
+  // Either i386 emulation answers (its getpid is 20), or the vector has no user gate (arch/x86/kernel/idt.c,
+  // ia32_emulation=off): a fault. Docker's filter and the like: ENOSYS or SIGSYS.
   int status = test::run_child([] {
     long result = 20;
     asm volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
@@ -34,6 +43,7 @@ TEST(Refused, Int80) {
 }
 
 TEST(Refused, X32Bit) {
+  // do_syscall_x32() in arch/x86/entry/common.c without CONFIG_X86_X32_ABI: sys_ni_syscall.
   EXPECT_EQ(syscall(SYS_getpid | 0x40000000), -1);
   EXPECT_EQ(errno, ENOSYS);
   EXPECT_ERRNO(syscall(0x40000000 | 512), ENOSYS);
@@ -84,16 +94,54 @@ TEST(Refused, KernelControl) {
   EXPECT_REFUSED_OR_OK(syscall(SYS_iopl, 3));
 }
 
-TEST(Refused, PtraceOfOutsiders) {
-  // Process 1 is no child of ours and, for us, no target.
+TEST(Refused, PerfEvents) {
+  perf_event_attr attr{};
+  attr.type = PERF_TYPE_HARDWARE;
+  attr.size = sizeof attr;
+  attr.config = PERF_COUNT_HW_INSTRUCTIONS;
   errno = 0;
-  long r = ptrace(PTRACE_ATTACH, 4'000'000, nullptr, nullptr);
-  EXPECT_EQ(r, -1);
-  EXPECT_TRUE(errno == ESRCH || errno == ENOSYS || errno == EPERM) << errno;
-  errno = 0;
-  r = ptrace(PTRACE_PEEKDATA, getppid(), nullptr, nullptr);
-  EXPECT_EQ(r, -1);
-  EXPECT_TRUE(errno == ESRCH || errno == ENOSYS || errno == EPERM) << errno;
+  const long fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+  // ENOENT, EOPNOTSUPP: no such counter here.
+  EXPECT_TRUE(fd >= 0 || errno == ENOSYS || errno == EPERM || errno == EACCES || errno == ENOENT ||
+              errno == EOPNOTSUPP)
+      << errno;
+  if (fd >= 0) close(static_cast<int>(fd));
+}
+
+TEST(Refused, PtraceOfNobody) {
+  // find_get_task_by_vpid() in kernel/ptrace.c comes before everything but PTRACE_TRACEME.
+  for (const long request : {long{PTRACE_ATTACH}, long{PTRACE_SEIZE}, long{PTRACE_PEEKDATA}, long{PTRACE_CONT}, 9999L})
+    EXPECT_ERRNO(syscall(SYS_ptrace, request, 4'000'000, 0, 0), ESRCH);
+  EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_ATTACH, 0, 0, 0), ESRCH);
+  EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_ATTACH, -1, 0, 0), ESRCH);
+}
+
+TEST(Refused, PtraceOfWhomOneDoesNotTrace) {
+  // ptrace_check_attach(): ESRCH, whoever it is.
+  EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_PEEKDATA, getppid(), 0, 0), ESRCH);
+  EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_CONT, getpid(), 0, 0), ESRCH);
+  EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_DETACH, 1, 0, 0), ESRCH);
+  EXPECT_ERRNO(syscall(SYS_ptrace, 9999, getpid(), 0, 0), ESRCH);
+}
+
+TEST(Refused, PtraceOfOneself) {
+  // same_thread_group() in ptrace_attach().
+  EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_ATTACH, getpid(), 0, 0), EPERM);
+  EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_SEIZE, getpid(), 0, 0), EPERM);
+  EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_SEIZE, getpid(), 1, 0), EIO);
+}
+
+TEST(Refused, PtraceOfAChildOrOfInit) {
+  // Granted natively; inside as with kernel.yama.ptrace_scope = 3 (security/yama/yama_lsm.c): EPERM.
+  const int status = test::run_child([] {
+    errno = 0;
+    const long r = syscall(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0);
+    CHILD_CHECK(r == 0 || (r == -1 && errno == EPERM));
+    return 0;
+  });
+  EXPECT_EQ(status, 0);
+  if (geteuid() == 0) return;  // root may trace the real init
+  EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_SEIZE, 1, 0, 0), EPERM);
 }
 
 TEST(Refused, MemoryOfOutsiders) {
