@@ -148,8 +148,11 @@ class AddressSpace : public RefCounted {
   Result<uint32_t> cmpxchg32(uint64_t addr, uint32_t expected, uint32_t desired);
   // The object and offset behind `addr` if it lies in shared memory.
   std::optional<SharedKey> shared_key(uint64_t addr);
-  // Has the keeper open /proc/PID/mem now rather than at the first use.
+  // Opens /proc/PID/mem and maps now rather than at the first use: once the process's first thread has
+  // ended, its number no longer leads to the memory (PITFALLS 17).
   void request_memory();
+  // /proc/PID/maps as the host shows it; ESRCH when the process is gone.
+  Result<std::string> maps();
 
   // A file of the host's /proc/PID, by name.
   Result<UniqueFd> open_proc(const char* name) { return keeper_.open(keeper::Op::kOpenMaps, host_pid, name); }
@@ -184,11 +187,13 @@ class AddressSpace : public RefCounted {
 
  private:
   Result<void> open_memory();
+  Result<void> open_maps();
 
   keeper::Channel& keeper_;
   const StubLayout& layout_;
   unsigned shard_;
-  UniqueFd memory_;
+  UniqueFd memory_;  // /proc/PID/mem
+  UniqueFd maps_;    // /proc/PID/maps
   std::vector<bool> slots_;
   struct Held {
     uint64_t ino = 0;
@@ -198,7 +203,19 @@ class AddressSpace : public RefCounted {
   uint64_t stamp_ = 0;
 };
 
-// /proc/PID/maps (and smaps, status …) of a stub process, as the host shows it.
+// A line of maps.
+struct HostMapping {
+  uint64_t start = 0, end = 0;
+  uint64_t offset = 0;  // in the file, in bytes
+  unsigned major = 0, minor = 0;
+  uint64_t inode = 0;  // 0: no file
+  bool shared = false;
+};
+// Reads the line at `line` and moves on to the next. False: there is none. (Not sscanf, which looks for the end of
+// the whole text at every call.)
+bool next_mapping(const char*& line, HostMapping& mapping);
+
+// /proc/PID/smaps (and status, stat, statm) of a stub process, as the host shows it.
 Result<std::string> read_host_proc(AddressSpace& mm, const char* name);
 // /proc/PID/maps without the stub's own ranges.
 Result<std::string> read_maps(AddressSpace& mm);

@@ -4,9 +4,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 #include "gen/syscalls.h"
 #include "platform/platform.h"
@@ -24,19 +23,12 @@ constexpr uint64_t kPassedFlags = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_NORESERV
 
 // ENOMEM unless all of the range is mapped, as the host's table of mappings says.
 Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
-  const std::string maps = TRY(read_host_proc(*task.mm, "maps"));
+  const std::string maps = TRY(task.mm->maps());
   const uint64_t end = start + length;
   if (end < start) return Err(ENOMEM);
   const char* line = maps.c_str();
-  while (*line && start < end) {
-    uint64_t from = 0, to = 0;
-    if (sscanf(line, "%lx-%lx", &from, &to) != 2) break;
-    if (from > start) break;
-    if (to > start) start = to;
-    const char* next = strchr(line, '\n');
-    if (!next) break;
-    line = next + 1;
-  }
+  HostMapping mapping;
+  while (start < end && next_mapping(line, mapping) && mapping.start <= start) start = std::max(start, mapping.end);
   if (start < end) return Err(ENOMEM);
   return {};
 }

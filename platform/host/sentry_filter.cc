@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "platform/host/procmap_query.h"
 #include "platform/host/sanitizer_calls.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
@@ -58,7 +59,9 @@ bpf::Program sentry_filter(bool tracing, bool sanitized) {
                               SECCOMP_IOCTL_NOTIF_ADDFD, SECCOMP_IOCTL_NOTIF_SET_FLAGS}) ||
                      // Terminals passed through: never TIOCSTI, TIOCLINUX, TIOCSETD, TIOCSCTTY.
                      arg32(1).in({TCGETS, TCSETS, TCSETSW, TCSETSF, TIOCGWINSZ, TIOCSWINSZ, FIONREAD, TIOCOUTQ, TCFLSH,
-                                  TCSBRK, TCSBRKP, TCXONC, 0x802c542a, 0x402c542b, 0x402c542c, 0x402c542d}),
+                                  TCSBRK, TCSBRKP, TCXONC, 0x802c542a, 0x402c542b, 0x402c542c, 0x402c542d}) ||
+                     // A mapping of a stub, by the maps file that the keeper opened.
+                     arg32(1).equals(kProcmapQuery),
                  allow()));
   // Our own memory, never executable.
   policy.on(SYS_mmap, when(arg32(2).only(PROT_READ | PROT_WRITE), allow()));

@@ -1,11 +1,12 @@
 // AddressSpace: one stub process and the ways into its memory.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "platform/channel/shared_cell.h"
+#include "platform/host/procmap_query.h"
 #include "platform/platform.h"
 
 namespace uks {
@@ -19,7 +20,47 @@ Result<void> AddressSpace::open_memory() {
   return {};
 }
 
-void AddressSpace::request_memory() { (void)open_memory(); }
+Result<void> AddressSpace::open_maps() {
+  if (maps_.valid()) return {};
+  if (gone || host_pid == 0) return Err(ESRCH);
+  maps_ = TRY(keeper_.open(keeper::Op::kOpenMaps, host_pid, "maps"));
+  return {};
+}
+
+void AddressSpace::request_memory() {
+  (void)open_memory();
+  (void)open_maps();
+}
+
+Result<std::string> AddressSpace::maps() {
+  TRY(open_maps());
+  std::string text;
+  char buffer[16384];
+  for (;;) {
+    const ssize_t n = pread(maps_.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()));
+    if (n < 0) return HostErr();
+    if (n == 0) return text;
+    text.append(buffer, static_cast<size_t>(n));
+  }
+}
+
+bool next_mapping(const char*& line, HostMapping& mapping) {
+  // start-end perms offset major:minor inode name
+  char* at = nullptr;
+  mapping.start = strtoull(line, &at, 16);
+  if (at == line || *at != '-') return false;
+  mapping.end = strtoull(at + 1, &at, 16);
+  if (strnlen(at, 6) < 6) return false;
+  mapping.shared = at[4] == 's';
+  mapping.offset = strtoull(at + 5, &at, 16);
+  mapping.major = static_cast<unsigned>(strtoul(at, &at, 16));
+  if (*at != ':') return false;
+  mapping.minor = static_cast<unsigned>(strtoul(at + 1, &at, 16));
+  mapping.inode = strtoull(at, &at, 10);
+  line = strchrnul(at, '\n');
+  if (*line) line++;
+  return true;
+}
 
 Result<size_t> AddressSpace::read_some(uint64_t addr, void* to, size_t n) {
   if (n == 0) return 0;
@@ -60,25 +101,27 @@ Result<uint32_t> AddressSpace::cmpxchg32(uint64_t addr, uint32_t expected, uint3
 }
 
 std::optional<SharedKey> AddressSpace::shared_key(uint64_t addr) {
-  if (!has_shared_memory) return std::nullopt;
   // The host is the authority on the address space; only processes with shared mappings pay for asking.
-  const auto maps = read_host_proc(*this, "maps");
-  if (!maps) return std::nullopt;
-  const char* line = maps->c_str();
-  while (*line) {
-    uint64_t from = 0, to = 0, offset = 0, inode = 0;
-    char perms[5] = {};
-    unsigned major = 0, minor = 0;
-    if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &from, &to, perms, &offset, &major, &minor, &inode) == 7 &&
-        addr >= from && addr < to) {
-      if (perms[3] != 's' || inode == 0) return std::nullopt;
-      return SharedKey{inode ^ (uint64_t{major} << 52) ^ (uint64_t{minor} << 40), offset + (addr - from)};
-    }
-    const char* end = strchr(line, '\n');
-    if (!end) break;
-    line = end + 1;
+  if (!has_shared_memory || !open_maps()) return std::nullopt;
+  HostMapping found;
+  ProcmapQuery query{};
+  query.size = sizeof query;
+  query.query_addr = addr;
+  if (ioctl(maps_.get(), kProcmapQuery, &query) == 0) {
+    found = {query.start, query.end, query.offset, query.major, query.minor, query.inode,
+             (query.flags & kProcmapShared) != 0};
+  } else if (errno == ENOTTY) {
+    // Before Linux 6.11: the whole text, whose length the guest decides (65,530 mappings: some 3 MB).
+    const auto text = maps();
+    if (!text) return std::nullopt;
+    const char* line = text->c_str();
+    do {
+      if (!next_mapping(line, found)) return std::nullopt;
+    } while (addr < found.start || addr >= found.end);
   }
-  return std::nullopt;
+  if (!found.shared || found.inode == 0) return std::nullopt;
+  return SharedKey{found.inode ^ (uint64_t{found.major} << 52) ^ (uint64_t{found.minor} << 40),
+                   found.offset + (addr - found.start)};
 }
 
 void AddressSpace::hold(Ref<RefCounted> object, uint64_t ino) {
@@ -130,7 +173,7 @@ Result<std::string> read_host_proc(AddressSpace& mm, const char* name) {
 }
 
 Result<std::string> read_maps(AddressSpace& mm) {
-  const std::string text = TRY(read_host_proc(mm, "maps"));
+  const std::string text = TRY(mm.maps());
   const uint64_t base = mm.layout().base;
   std::string shown;
   size_t at = 0;

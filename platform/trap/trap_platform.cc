@@ -463,6 +463,7 @@ void Platform::forget(GuestThread* thread) {
 void Platform::end_thread(GuestThread* thread) {
   thread->task = nullptr;
   if (thread->host_tid == 0) return;  // not heard of yet: ended at its hello
+  if (thread->host_tid == thread->mm().host_pid) thread->mm().request_memory();  // others live on in it
   if (!thread->in_sentry) {
     kick(*thread);
     return;

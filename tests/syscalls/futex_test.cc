@@ -182,6 +182,30 @@ TEST(FutexShared, AcrossProcessesInAnonymousMemory) {
   munmap(w, 4096);
 }
 
+// The kernel behind the waker must still know its memory when the thread that it began with is gone.
+TEST(FutexShared, OutlivesTheFirstThread) {
+  auto* w = static_cast<std::atomic<uint32_t>*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const pid_t waiter = test::spawn([&] {
+    while (w[1].load() == 0) futex(w, FUTEX_WAIT, 0);
+    return 0;
+  });
+  const pid_t waker = test::spawn([&]() -> int {
+    std::thread([&] {
+      test::sleep_ms(50);
+      const bool woken = test::eventually([&] { return futex(w, FUTEX_WAKE, 1) == 1; });
+      w[1] = 1;
+      futex(w, FUTEX_WAKE, 1);
+      _exit(woken ? 0 : 1);
+    }).detach();
+    for (;;) syscall(SYS_exit, 0);
+  });
+  EXPECT_EQ(test::wait_for(waker), 0);
+  kill(waiter, SIGKILL);  // where nobody woke it
+  test::wait_for(waiter);
+  munmap(w, 4096);
+}
+
 TEST(FutexShared, SameFileAtTwoAddresses) {
   test::TempDir dir("/tmp");
   test::write_file(dir / "f", std::string(4096, '\0'));
