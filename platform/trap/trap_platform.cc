@@ -124,9 +124,9 @@ void Platform::work(Shard& shard, unsigned index) {
 }
 
 void Platform::unlock_to_block() {
-  if (Shard* shard = current_worker_.shard; shard && shard->receiver == current_worker_.index) {
+  if (Shard* shard = current_worker_.shard) {
     const int64_t now = monotonic_ns();
-    shard->blocked_since.store(now, std::memory_order_relaxed);
+    shard->blocked_since[current_worker_.index].store(now, std::memory_order_relaxed);
     last_block_.store(now, std::memory_order_relaxed);
     // The watcher sleeps while nothing blocks: one wake-up for a burst of host calls.
     if (!watching_.exchange(true)) {
@@ -138,10 +138,14 @@ void Platform::unlock_to_block() {
 }
 
 void Platform::lock_again() {
-  if (Shard* shard = current_worker_.shard; shard && shard->receiver == current_worker_.index) {
-    shard->blocked_since.store(0, std::memory_order_relaxed);
+  if (Shard* shard = current_worker_.shard) {
+    shard->blocked_since[current_worker_.index].store(0, std::memory_order_relaxed);
   }
   lock_.lock();
+}
+
+bool Platform::blocked_lately() const {
+  return monotonic_ns() - last_block_.load(std::memory_order_relaxed) < kWatchAfterwards;
 }
 
 void Platform::watch() {
@@ -150,24 +154,26 @@ void Platform::watch() {
       std::unique_lock watch(watch_mutex_);
       watch_changed_.wait(watch, [&] { return watching_.load(); });
     }
-    while (monotonic_ns() - last_block_.load(std::memory_order_relaxed) < kWatchAfterwards) {
+    while (blocked_lately()) {
       timespec pause{0, kPatience};
       nanosleep(&pause, nullptr);
       for (auto& shard : shards_) {
-        const int64_t since = shard->blocked_since.load(std::memory_order_relaxed);
+        const int64_t since = shard->blocked_since[shard->receiver].load(std::memory_order_relaxed);
         if (since == 0 || monotonic_ns() - since < kPatience) continue;
         last_block_.store(monotonic_ns(), std::memory_order_relaxed);  // as long as it lasts
         const std::lock_guard role(shard->role_mutex);
         for (unsigned i = 0; i < kWorkers; i++) {
           if (shard->busy[i] || i == shard->receiver) continue;
           shard->receiver = i;
-          shard->blocked_since.store(0, std::memory_order_relaxed);
           shard->role_changed.notify_all();
           break;
         }
       }
     }
-    watching_.store(false);
+    // A worker that blocks here still sees a watcher and wakes nobody: look again. The exchange makes its
+    // last_block_ visible.
+    watching_.exchange(false);
+    if (blocked_lately()) watching_ = true;
   }
 }
 

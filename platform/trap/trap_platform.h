@@ -114,7 +114,8 @@ class Platform {
     std::condition_variable role_changed;
     std::atomic<unsigned> receiver{0};        // index of the worker that has the role
     std::array<bool, kWorkers> busy{};        // it handles a notification
-    std::atomic<int64_t> blocked_since{0};    // CLOCK_MONOTONIC ns; the receiver is in a host call. 0: it is not
+    // By worker: since when it is in a host call, CLOCK_MONOTONIC ns; 0: it is not. Each worker writes its own.
+    std::array<std::atomic<int64_t>, kWorkers> blocked_since{};
   };
   struct Worker {
     Shard* shard = nullptr;
@@ -134,6 +135,7 @@ class Platform {
   void work(Shard& shard, unsigned index);
   // Hands the receiver's role on where a worker has been blocked for too long. Sleeps while nobody blocks.
   void watch();
+  bool blocked_lately() const;
   void unlock_and_send() UKS_TSA(no_thread_safety_analysis);
   void reap();
   // A child that may be reaped now.
