@@ -171,6 +171,8 @@ class AddressSpace : public RefCounted {
   // A slot for a new thread; EAGAIN when all are taken.
   Result<unsigned> allocate_slot();
   void free_slot(unsigned index);
+  // Of a new process: the slot of its only thread.
+  void take_slot(unsigned index);
 
   Window window;
   pid_t host_pid = 0;       // 0 until its hello

@@ -155,6 +155,11 @@ Result<unsigned> AddressSpace::allocate_slot() {
   return static_cast<unsigned>(slots_.size() - 1);
 }
 
+void AddressSpace::take_slot(unsigned index) {
+  slots_.assign(index + 1, false);
+  slots_[index] = true;
+}
+
 void AddressSpace::free_slot(unsigned index) {
   if (index < slots_.size()) slots_[index] = false;
 }

@@ -60,7 +60,7 @@ Platform::Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout
     auto mm = make_ref<AddressSpace>(keeper_, layout_, static_cast<unsigned>(shards_.size()));
     mm->window = std::move(zygote.window);
     mm->host_pid = zygote.pid;
-    (void)mm->allocate_slot();
+    mm->take_slot(0);
     shard->zygote = new_thread(mm, 0);
     shard->zygote->host_tid = zygote.pid;
     by_tid_[zygote.pid] = shard->zygote;
@@ -523,8 +523,8 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
     mm->arg_end = parent.mm().arg_end;
     mm->env_start = parent.mm().env_start;
     mm->env_end = parent.mm().env_end;
-    // The child goes on in its parent's area: same index.
-    for (unsigned i = 0; i <= parent.index(); i++) (void)mm->allocate_slot();
+    // The child goes on in its parent's area: same index. The areas of its parent's other threads are free in it.
+    mm->take_slot(parent.index());
   }
   const unsigned index = plan.same_memory ? TRY(mm->allocate_slot()) : parent.index();
   GuestThread* child = new_thread(mm, index);
