@@ -137,7 +137,8 @@ class AddressSpace : public RefCounted {
   const StubLayout& layout() const { return layout_; }
   unsigned shard() const { return shard_; }
 
-  // Guest memory, through /proc/PID/mem. Whole or EFAULT; EIO when the process is gone.
+  // Guest memory, through /proc/PID/mem. Whole, or EFAULT; EIO when the process was
+  // already gone at the first use.
   Result<void> read(uint64_t addr, void* to, size_t n);
   Result<void> write(uint64_t addr, const void* from, size_t n);
   // Bytes that could be read from `addr` on, up to n; EFAULT if none.

@@ -55,8 +55,8 @@ bpf::Program sentry_filter(bool tracing, bool sanitized) {
   // No address: only to the peers of our socket pairs.
   policy.on(SYS_sendto, when(arg(4).equals(0), allow()));
   policy.on(SYS_ioctl,
-            when(arg32(1).in({SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND, SECCOMP_IOCTL_NOTIF_ID_VALID,
-                              SECCOMP_IOCTL_NOTIF_ADDFD, SECCOMP_IOCTL_NOTIF_SET_FLAGS}) ||
+            when(arg32(1).in({SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND, SECCOMP_IOCTL_NOTIF_ADDFD,
+                              SECCOMP_IOCTL_NOTIF_SET_FLAGS}) ||
                      // Terminals passed through: never TIOCSTI, TIOCLINUX, TIOCSETD, TIOCSCTTY.
                      arg32(1).in({TCGETS, TCSETS, TCSETSW, TCSETSF, TIOCGWINSZ, TIOCSWINSZ, FIONREAD, TIOCOUTQ, TCFLSH,
                                   TCSBRK, TCSBRKP, TCXONC, 0x802c542a, 0x402c542b, 0x402c542c, 0x402c542d}) ||

@@ -659,7 +659,9 @@ void Platform::process_died(pid_t pid) {
       child_vanished(thread);
       return;
     }
-    if (dead_unheard_.size() < kMaxDeadUnheard) dead_unheard_.push_back(pid);
+    // The oldest is forgotten: a guest that fills the list must not make liars of those who report later.
+    if (dead_unheard_.size() >= kMaxDeadUnheard) dead_unheard_.erase(dead_unheard_.begin());
+    dead_unheard_.push_back(pid);
     return;
   }
   const Ref<AddressSpace> mm = it->second;

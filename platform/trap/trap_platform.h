@@ -85,7 +85,6 @@ class Platform {
   const StubLayout& layout() const { return layout_; }
   keeper::Channel& keeper() { return keeper_; }
   size_t process_count() const { return by_pid_.size(); }
-  const std::map<pid_t, Ref<AddressSpace>>& processes() const { return by_pid_; }
 
   // ---- For every thread that changed kernel state: call it with the lock held; it runs what became
   // runnable, drops the lock, sends the replies.
@@ -94,7 +93,7 @@ class Platform {
   // that stays away longer than kPatience loses its role as its shard's receiver to an idle one.
   void unlock_to_block() UKS_TSA(no_thread_safety_analysis);
   void lock_again() UKS_TSA(no_thread_safety_analysis);
-  // With the lock held: what arrived while the caller held it is answered before it returns.
+  // Fresh stubs at hand.
   size_t pooled() const { return pool_.size(); }
 
  private:
