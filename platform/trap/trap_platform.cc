@@ -592,14 +592,17 @@ void Platform::kick(GuestThread& thread) {
 // ---- The pool
 
 void Platform::refill() {
-  for (auto& shard : shards_) {
-    if (!shard->zygote_idle || pool_.size() + in_the_making_ >= pool_size_) continue;
+  for (size_t tried = 0; tried < shards_.size() && pool_.size() + in_the_making_ < pool_size_; tried++) {
+    // In turn, or all processes but the first few would share one listener.
+    Shard& shard = *shards_[next_shard_];
+    next_shard_ = (next_shard_ + 1) % shards_.size();
+    if (!shard.zygote_idle) continue;
     // A zygote that waits answers at once; its child makes itself ready off the critical path.
-    shard->zygote_idle = false;
-    auto child = clone(*shard->zygote, {});
+    shard.zygote_idle = false;
+    auto child = clone(*shard.zygote, {});
     if (!child) {
       LOG_WARN("no fresh stub process: errno {}", child.error().value);
-      shard->zygote_idle = true;
+      shard.zygote_idle = true;
       return;
     }
     in_the_making_++;

@@ -176,6 +176,7 @@ class Platform {
   bool forked_ = false;
   bool traced_ = false;  // by a tracer, which also sees deaths
   unsigned in_the_making_ = 0;
+  size_t next_shard_ = 0;  // whose zygote makes the next stub
   std::deque<GuestThread*> pool_;
   std::unordered_map<pid_t, GuestThread*> by_tid_;
   std::map<pid_t, Ref<AddressSpace>> by_pid_;
