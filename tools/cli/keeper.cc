@@ -309,6 +309,8 @@ void Keeper::fail(const std::string& line) {
 void Keeper::tear_down() {
   socket_.reset();
   const pid_t session = std::abs(sentry_.pid);
+  // Its group, the stubs, in the same moment: by PDEATHSIG alone they end only when it is torn down.
+  if (sentry_.pid > 0) ::kill(-sentry_.pid, SIGKILL);
   kill_now(sentry_);
   kill_now(gofer_);
   if (sentry_.pid > 0) ::waitpid(sentry_.pid, nullptr, 0);
