@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "platform/base/fd_message.h"
+
 namespace uks::keeper {
 
 void Channel::send(Op op, int32_t pid, int32_t value, std::string_view text) {
@@ -13,29 +15,14 @@ void Channel::send(Op op, int32_t pid, int32_t value, std::string_view text) {
   message.pid = pid;
   message.value = value;
   memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));
-  (void)!::send(socket_.get(), &message, sizeof message, MSG_NOSIGNAL);
+  (void)send_message(socket_.get(), &message, sizeof message);
 }
 
 bool Channel::receive(bool wait) {
   Message message{};
-  iovec iov{&message, sizeof message};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &iov;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  ssize_t n;
-  do {
-    n = recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
-  } while (n < 0 && errno == EINTR);
-  if (n != static_cast<ssize_t>(sizeof message)) return false;
   UniqueFd fd;
-  if (const cmsghdr* c = CMSG_FIRSTHDR(&header); c && c->cmsg_type == SCM_RIGHTS) {
-    int raw;
-    memcpy(&raw, CMSG_DATA(c), sizeof raw);
-    fd.reset(raw);
-  }
+  const auto n = receive_message(socket_.get(), &message, sizeof message, fd, wait ? 0 : MSG_DONTWAIT);
+  if (!n || *n != sizeof message) return false;
   if (message.op == Op::kMem) {
     answers_[message.seq] = {std::move(fd), message.value};
   } else {
@@ -46,21 +33,7 @@ bool Channel::receive(bool wait) {
 
 Result<UniqueFd> Channel::ask(Message& message, int fd) {
   message.seq = next_seq_++;
-  iovec iov{&message, sizeof message};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &iov;
-  header.msg_iovlen = 1;
-  if (fd >= 0) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  }
-  if (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL) < 0) return HostErr();
+  TRY(send_message(socket_.get(), &message, sizeof message, fd));
   while (!answers_.contains(message.seq)) {
     if (!receive(true)) return Err(EIO);
   }

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "platform/base/fd_message.h"
 #include "platform/base/log.h"
 #include "platform/channel/slot.h"
 
@@ -180,21 +181,8 @@ void Tracer::donate_next() {
     user_regs_struct registers;
     if (ptrace(PTRACE_GETREGS, tid, nullptr, &registers) != 0) continue;
 
-    char byte = 0;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr header{};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    const int fd = command.fd.get();
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    const bool sent = aim_at_donation(tid, registers) && sendmsg(sending_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+    const char byte = 0;
+    const bool sent = aim_at_donation(tid, registers) && send_message(sending_.get(), &byte, 1, command.fd.get());
     if (sent) {
       receiver_ = tid;
     } else {

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "platform/base/fd_message.h"
 #include "platform/channel/cpu_flags.h"
 #include "platform/host/features.h"
 #include "platform/trap/stub_filter.h"
@@ -31,6 +32,7 @@ namespace {
 // The socket in the zygote until the filter stands; 0 is for the listener, or for the stub's end of the
 // donations.
 constexpr int kSocket = 3;
+int to_sentry = -1;  // where it is now
 
 struct ListenerMessage {
   int32_t error;       // errno of a step that failed, or 0
@@ -44,26 +46,12 @@ struct KernelSigaction {
   uint64_t mask;
 };
 
-bool send_message(int socket, const ListenerMessage& message, int fd) {
-  iovec iov{const_cast<ListenerMessage*>(&message), sizeof message};
-  msghdr header{};
-  header.msg_iov = &iov;
-  header.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  if (fd >= 0) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  }
-  return syscall(SYS_sendmsg, socket, &header, MSG_NOSIGNAL) >= 0;
+bool tell_sentry(const ListenerMessage& message, int fd = -1) {
+  return send_message(to_sentry, &message, sizeof message, fd).has_value();
 }
 
 [[noreturn]] void fail(int error) {
-  send_message(kSocket, {error, 0}, -1);
+  (void)tell_sentry({error, 0});
   _exit(1);
 }
 
@@ -72,7 +60,7 @@ bool send_message(int socket, const ListenerMessage& message, int fd) {
 [[noreturn]] void send_listener() {
   const ListenerMessage message{0, static_cast<int32_t>(syscall(SYS_getpid))};
   for (int tries = 0; tries < 200'000; tries++) {
-    if (syscall(SYS_fcntl, 0, F_GETFD) >= 0 && send_message(kSocket, message, 0)) break;
+    if (syscall(SYS_fcntl, 0, F_GETFD) >= 0 && tell_sentry(message, 0)) break;
     timespec pause{0, 20'000};
     syscall(SYS_nanosleep, &pause, nullptr);
   }
@@ -97,6 +85,7 @@ void place_descriptors(const Zygote& zygote, int socket) {
   const bool traced = zygote.way == HandOff::kTracer;
   const bool placed = !traced || dup2(zygote.donations[1].get(), 0) == 0;  // before its own number may be taken
   if (socket != kSocket && dup2(socket, kSocket) < 0) _exit(1);
+  to_sentry = kSocket;
   if (!placed) fail(EMFILE);
   if (!traced) close(0);
   close(1), close(2);
@@ -109,7 +98,7 @@ void place_descriptors(const Zygote& zygote, int socket) {
 [[noreturn]] void enter_traced(const sock_fprog& program, uint64_t stack, uint64_t entry) {
   char go;
   if (syscall(SYS_read, kSocket, &go, 1) != 1) _exit(1);
-  if (!send_message(kSocket, {0, 0}, -1)) _exit(1);
+  if (!tell_sentry({0, 0})) _exit(1);
   syscall(SYS_close, kSocket);
   if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) _exit(1);
   __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tjmp *%1" : : "r"(stack), "r"(entry) : "memory");
@@ -117,6 +106,7 @@ void place_descriptors(const Zygote& zygote, int socket) {
 }
 
 [[noreturn]] void be_zygote(const StubLayout& layout, const Zygote& zygote, int socket, pid_t sentry) {
+  to_sentry = socket;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, "uks-stub");
   if (getppid() != sentry) _exit(1);
@@ -226,25 +216,12 @@ Result<void> finish_zygote(Zygote& zygote) {
   const UniqueFd ours = std::move(zygote.socket);
   if (zygote.way == HandOff::kTracer && send(ours.get(), "", 1, MSG_NOSIGNAL) != 1) return HostErr();
   ListenerMessage message{};
-  iovec iov{&message, sizeof message};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &iov;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  ssize_t n;
-  do {
-    n = recvmsg(ours.get(), &header, MSG_CMSG_CLOEXEC);
-  } while (n < 0 && errno == EINTR);
-  if (n != static_cast<ssize_t>(sizeof message)) return Err(EPROTO);
+  UniqueFd listener;
+  if (TRY(receive_message(ours.get(), &message, sizeof message, listener)) != sizeof message) return Err(EPROTO);
   if (message.error) return Err(message.error);
   if (zygote.way == HandOff::kTracer) return {};
-  const cmsghdr* c = CMSG_FIRSTHDR(&header);
-  if (!c || c->cmsg_type != SCM_RIGHTS) return Err(EPROTO);
-  int fd;
-  memcpy(&fd, CMSG_DATA(c), sizeof fd);
-  zygote.listener.reset(fd);
+  if (!listener) return Err(EPROTO);
+  zygote.listener = std::move(listener);
   // The helper shares the zygote's descriptors: when it is gone, so are the zygote's own references.
   while (waitpid(message.helper_pid, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "platform/base/fd_message.h"
 #include "tools/cli/args.h"
 #include "tools/cli/child_files.h"
 #include "tools/cli/exit_status.h"
@@ -33,26 +34,6 @@ std::string text_of(const Message& message) {
 
 void kill_now(const Child& child) {
   if (child.pid > 0) ::kill(child.pid, SIGKILL);  // ours and not reaped: the number is still its
-}
-
-// One message and the descriptor that came with it, if one did. As recv(2) with MSG_TRUNC.
-ssize_t receive_message(int socket, Message& message, UniqueFd& attached) {
-  iovec iov{&message, sizeof message};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &iov;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  const ssize_t n = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
-  if (n < 0) return n;
-  const cmsghdr* c = CMSG_FIRSTHDR(&header);
-  if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd;
-    std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
-    attached.reset(fd);
-  }
-  return n;
 }
 
 }  // namespace
@@ -126,15 +107,15 @@ void Keeper::read_messages() {
   for (int i = 0; i < 64 && !exit_code_ && socket_open_; ++i) {
     Message message;
     UniqueFd attached;
-    const ssize_t n = receive_message(socket_.get(), message, attached);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (n <= 0) {
+    const auto n = receive_message(socket_.get(), &message, sizeof message, attached, MSG_DONTWAIT);
+    if (!n && n.error() == EAGAIN) return;
+    if (n ? *n == 0 : n.error() != EMSGSIZE) {
       // The sentry is gone or about to be: its pidfd tells how it ended.
       socket_open_ = false;
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
       return;
     }
-    if (n != sizeof message) return fail("internal: the sentry sent a message of a wrong size");
+    if (!n || *n != sizeof message) return fail("internal: the sentry sent a message of a wrong size");
     handle(message, attached);
   }
 }
@@ -228,24 +209,8 @@ void Keeper::send(Op op, int32_t value, uint32_t seq, UniqueFd fd) {
 void Keeper::flush_outbox() {
   while (!outbox_.empty()) {
     Outgoing& next = outbox_.front();
-    iovec part = {&next.message, sizeof next.message};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr header = {};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    if (next.fd) {
-      header.msg_control = control;
-      header.msg_controllen = sizeof control;
-      cmsghdr* cmsg = CMSG_FIRSTHDR(&header);
-      cmsg->cmsg_level = SOL_SOCKET;
-      cmsg->cmsg_type = SCM_RIGHTS;
-      cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-      const int number = next.fd.get();
-      std::memcpy(CMSG_DATA(cmsg), &number, sizeof number);
-    }
-    const ssize_t n = ::sendmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)) break;
+    const auto sent = uks::send_message(socket_.get(), &next.message, sizeof next.message, next.fd.get(), MSG_DONTWAIT);
+    if (!sent && (sent.error() == EAGAIN || sent.error() == ENOBUFS || sent.error() == ETOOMANYREFS)) break;
     outbox_.pop_front();  // sent, or nobody is there to read it
   }
   watch_socket();
