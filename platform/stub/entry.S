@@ -120,6 +120,16 @@ stub_load64:
         mov     %rcx, (%rsi)
         xor     %eax, %eax
         ret
+// long stub_cmpxchg32(uint32_t* p, uint32_t expected, uint32_t desired, uint32_t* old) -> 0 or -1
+        .globl stub_cmpxchg32
+        .hidden stub_cmpxchg32
+stub_cmpxchg32:
+        mov     %esi, %eax
+        mov     %rcx, %r8
+        lock cmpxchgl %edx, (%rdi)
+        mov     %eax, (%r8)
+        xor     %eax, %eax
+        ret
         .globl stub_copy_end
         .hidden stub_copy_end
 stub_copy_end:

@@ -43,6 +43,7 @@ uint64_t stub_copy_rest(void* to, const void* from, size_t n);
 long stub_copy_string(char* to, const char* from, size_t max);
 long stub_zero(void* to, size_t n);
 long stub_load64(const uint64_t* from, uint64_t* to);
+long stub_cmpxchg32(uint32_t* p, uint32_t expected, uint32_t desired, uint32_t* old);
 void stub_set_fs(uint64_t base);
 uint64_t stub_get_fs(void);
 void stub_set_gs(uint64_t base);
