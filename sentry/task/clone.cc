@@ -112,7 +112,6 @@ void Kernel::undo_clone(Task& child) {
   const Ref<ThreadGroup> group(&child.group());
   const Ref<AddressSpace> mm = child.mm;
   detach_task(child);
-  child.mm = nullptr;
   if (group->threads.empty()) {
     if (mm && mm->users > 0) mm->users--;
     group->zombie = true;

@@ -107,9 +107,16 @@ void Dispatcher::run_call(Task& task) {
   const Ref<GuestThread> thread = task.thread;
   if (!thread) return;
   thread->clear_orders();
+  task.in_call_ = true;
   const Result<int64_t> result = call_(task);
+  task.in_call_ = false;
   if (strace && !(!result && result.error() == kBlocked)) strace->on_call(task, result);
-  if (task.dead || thread->gone) return;
+  if (task.dead) {
+    task.call_ = {};
+    kernel_.drop_shared_parts(task);
+    return;
+  }
+  if (thread->gone) return;
   complete(task, result);
 }
 

@@ -343,7 +343,6 @@ void Kernel::end_sibling(Task& task) {
   const Ref<GuestThread> thread = task.thread;
   detach_task(task);
   task.thread = nullptr;
-  task.mm = nullptr;
   if (thread && !thread->gone) platform->end_thread(thread.get());
 }
 

@@ -24,6 +24,17 @@ void release_vfork_parent(Kernel& kernel, Task& child) {
   kernel.dispatcher->resume(*parent, child.tid(), 0);
 }
 
+// Descriptors, folders and memory of a dead task. Not while one of its handlers runs: Dispatcher::run_call()
+// comes back to it.
+void Kernel::drop_shared_parts(Task& task) {
+  if (const Ref<FdTable> table = std::exchange(task.fd_table, nullptr)) {
+    // The table goes with its last user.
+    if (table->ref_count() == 1) table->clear(task);
+  }
+  task.fs_context = nullptr;
+  task.mm = nullptr;
+}
+
 void Kernel::detach_task(Task& task) {
   if (task.dead) return;
   task.dead = true;
@@ -36,12 +47,7 @@ void Kernel::detach_task(Task& task) {
   task.continuation.reset();
   tasks_.erase(task.tid());
   std::erase(task.group().threads, &task);
-  if (task.fd_table) {
-    // The table goes with its last user.
-    if (task.fd_table->ref_count() == 1) task.fd_table->clear(task);
-    task.fd_table = nullptr;
-  }
-  task.fs_context = nullptr;
+  if (!task.in_call_) drop_shared_parts(task);
   release_vfork_parent(*this, task);
   task.unref();
 }
@@ -68,7 +74,6 @@ void Kernel::exit_task(Task& task, int wait_status) {
   }
   detach_task(task);
   task.thread = nullptr;
-  task.mm = nullptr;
   if (thread && !thread->gone) platform->end_thread(thread.get());
 }
 
@@ -92,7 +97,6 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
     detach_task(*task);
     if (task->thread) task->thread->task = nullptr;
     task->thread = nullptr;
-    task->mm = nullptr;
   }
   if (mm && !mm->gone) {
     if (mm->users > 0) mm->users--;

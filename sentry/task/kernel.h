@@ -114,6 +114,7 @@ class Kernel {
   void end_group_members(ThreadGroup& group);
   void become_zombie(ThreadGroup& group, int wait_status);
   void detach_task(Task& task);
+  void drop_shared_parts(Task& task);
   void run_task(Task& task);
   std::map<pid_t, Ref<ThreadGroup>> groups_;
   std::unordered_map<pid_t, Task*> tasks_;

@@ -161,6 +161,9 @@ class Task : public RefCounted {
   CallState call_;
   bool blocked_ = false;
   bool queued_ = false;  // on the kernel's run queue
+  // A handler is running. It may have dropped the kernel lock and been killed meanwhile: what it works on
+  // (fd_table, fs_context, mm) then stays until it returns.
+  bool in_call_ = false;
   std::list<BlockWaiter> waiters_;
   std::unique_ptr<BlockTimer> wait_timer_;
 

@@ -1,5 +1,9 @@
 // open, openat, openat2, creat: flags and errors.
 #include <linux/openat2.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <thread>
 
 #include "tests/syscalls/test_util.h"
 
@@ -296,6 +300,37 @@ TEST(OpenLimits, NofileIsEmfile) {
     CHILD_CHECK(dup2(0, 20) == -1 && errno == EBADF);
     return 0;
   });
+}
+
+// A process is killed while its threads are in the middle of creating files: the call comes back to a process
+// that is no more.
+TEST(OpenDeath, KilledInTheMiddleOfCreating) {
+  test::TempDir dir;
+  auto* made = static_cast<std::atomic<int>*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(made, MAP_FAILED);
+  for (int round = 0; round < 30; round++) {
+    *made = 0;
+    const pid_t pid = test::spawn([&] {
+      const auto create = [&](int thread) {
+        for (int i = 0;; i++) {
+          const std::string name = dir / (std::to_string(thread) + "-" + std::to_string(i));
+          const int fd = open(name.c_str(), O_CREAT | O_RDWR, 0600);
+          ++*made;
+          close(fd);
+          unlink(name.c_str());
+        }
+      };
+      std::thread(create, 1).detach();
+      std::thread(create, 2).detach();
+      create(3);
+      return 0;
+    });
+    EXPECT_TRUE(test::eventually([&] { return *made > 10 + round; }));
+    kill(pid, SIGKILL);
+    EXPECT_EQ(test::wait_for(pid), SIGKILL);
+  }
+  munmap(made, 4096);
 }
 
 }  // namespace
