@@ -22,7 +22,7 @@ struct WaitedSet final : CallData {
 
 void end_signal_wait(Task& task) {
   if (!task.call().data) return;
-  task.blocked_signals = static_cast<const WaitedSet&>(*task.call().data).old_mask;
+  task.kernel().set_blocked(task, static_cast<const WaitedSet&>(*task.call().data).old_mask);
   task.awaited_signals = 0;
   task.call().data.reset();
 }
@@ -72,13 +72,13 @@ Result<int64_t> sys_rt_sigprocmask(Task& task, int how, UserIn set, UserOut olds
     const SignalMask mask = TRY(task.copy_in<SignalMask>(set)) & ~kUnblockable;
     switch (how) {
       case SIG_BLOCK:
-        task.blocked_signals |= mask;
+        task.kernel().set_blocked(task, old | mask);
         break;
       case SIG_UNBLOCK:
-        task.blocked_signals &= ~mask;
+        task.kernel().set_blocked(task, old & ~mask);
         break;
       case SIG_SETMASK:
-        task.blocked_signals = mask;
+        task.kernel().set_blocked(task, mask);
         break;
       default:
         return Err(EINVAL);
@@ -100,7 +100,7 @@ Result<int64_t> sys_rt_sigsuspend(Task& task, UserIn mask, uint64_t sigsetsize) 
   if (!task.call().woken) {
     const SignalMask wanted = TRY(task.copy_in<SignalMask>(mask)) & ~kUnblockable;
     task.saved_mask = task.blocked_signals;
-    task.blocked_signals = wanted;
+    task.kernel().set_blocked(task, wanted);
   }
   return Err(task.block({}, {}, kRestartNoHand));
 }

@@ -1,5 +1,6 @@
 // The temporary signal mask of ppoll, pselect6 and epoll_pwait.
 #pragma once
+#include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 
 namespace uks {
@@ -11,7 +12,7 @@ inline Result<void> enter_wait_mask(Task& task, UserAddr mask, uint64_t size) {
   if (size != sizeof(SignalMask)) return Err(EINVAL);
   const auto wanted = TRY(task.copy_in<SignalMask>(mask));
   if (!task.saved_mask) task.saved_mask = task.blocked_signals;
-  task.blocked_signals = wanted & ~kUnblockable;
+  task.kernel().set_blocked(task, wanted & ~kUnblockable);
   return {};
 }
 
@@ -24,7 +25,7 @@ inline Result<int64_t> leave_wait_mask(Task& task, Result<int64_t> result) {
                   result.error().value >= kRestartSys)) {
     return result;
   }
-  task.blocked_signals = *task.saved_mask;
+  task.kernel().set_blocked(task, *task.saved_mask);
   task.saved_mask.reset();
   return result;
 }

@@ -85,6 +85,23 @@ bool Kernel::send_signal(ThreadGroup& group, const SignalInfo& info) {
   return true;
 }
 
+void Kernel::retarget_signals(ThreadGroup& group, SignalMask signals) {
+  // retarget_shared_pending() in kernel/signal.c.
+  signals &= group.pending.pending();
+  for (Task* task : group.threads) {
+    if (!signals) return;
+    if (!(signals & ~task->blocked_signals)) continue;
+    signals &= task->blocked_signals;
+    nudge(*this, *task);
+  }
+}
+
+void Kernel::set_blocked(Task& task, SignalMask blocked) {
+  const SignalMask fresh = blocked & ~task.blocked_signals;
+  task.blocked_signals = blocked;
+  if (fresh) retarget_signals(task.group(), fresh);
+}
+
 int Kernel::send_signal_to_pgrp(pid_t pgid, const SignalInfo& info) {
   std::vector<Ref<ThreadGroup>> members;
   for (const auto& [pid, group] : groups_) {

@@ -125,7 +125,7 @@ void Dispatcher::complete(Task& task, Result<int64_t> result) {
   // (restore_saved_sigmask_unless() in the kernel).
   const bool interrupted = !result && (result.error() == EINTR || result.error().value >= kRestartSys);
   if (task.saved_mask && !interrupted) {
-    task.blocked_signals = *task.saved_mask;
+    kernel_.set_blocked(task, *task.saved_mask);
     task.saved_mask.reset();
   }
   if (result) {
@@ -191,7 +191,7 @@ bool Dispatcher::deliver_signals(Task& task, std::optional<int64_t> ret, int res
   }
   // No handler runs: a temporary mask ends here.
   if (task.saved_mask) {
-    task.blocked_signals = *task.saved_mask;
+    kernel_.set_blocked(task, *task.saved_mask);
     task.saved_mask.reset();
     return deliver_signals(task, ret, restart);
   }
@@ -220,8 +220,9 @@ void Dispatcher::build_frame(Task& task, const SignalInfo& info, std::optional<i
   memcpy(out.info, &info, sizeof out.info);
   memcpy(&task.thread->slot()->signal, &out, sizeof out);
 
-  task.blocked_signals |= action.mask & ~kUnblockable;
-  if (!(action.flags & SA_NODEFER)) task.blocked_signals |= signal_bit(info.signo);
+  SignalMask blocked = task.blocked_signals | (action.mask & ~kUnblockable);
+  if (!(action.flags & SA_NODEFER)) blocked |= signal_bit(info.signo);
+  kernel_.set_blocked(task, blocked);
   if (action.flags & SA_RESETHAND) action = {};
   constexpr int kAutodisarm = static_cast<int>(1U << 31);
   if (task.alt_stack.flags & kAutodisarm) task.alt_stack = {};
@@ -297,7 +298,7 @@ void Dispatcher::on_sigreturn(Task& task, GuestThread& thread) {
     info.code = SI_KERNEL;
     force_signal(task, info);
   } else {
-    task.blocked_signals = thread.args[0] & ~kUnblockable;
+    kernel_.set_blocked(task, thread.args[0] & ~kUnblockable);
     // restore_altstack(): wrong values are ignored.
     const auto flags = static_cast<int>(thread.args[3]);
     if (flags & SS_DISABLE) {

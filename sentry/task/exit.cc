@@ -47,6 +47,8 @@ void Kernel::detach_task(Task& task) {
   task.continuation.reset();
   tasks_.erase(task.tid());
   std::erase(task.group().threads, &task);
+  // What this thread was to take, another must (exit_signals() in the kernel).
+  if (!task.group().exiting) retarget_signals(task.group(), ~task.blocked_signals);
   if (!task.in_call_) drop_shared_parts(task);
   release_vfork_parent(*this, task);
   task.unref();

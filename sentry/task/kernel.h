@@ -52,6 +52,11 @@ class Kernel {
   // To every process of a process group. Returns how many there were.
   int send_signal_to_pgrp(pid_t pgid, const SignalInfo& info);
 
+  // Changes what a thread blocks. Signals of the process that it was to take find another thread.
+  void set_blocked(Task& task, SignalMask blocked);
+  // Makes threads that do not block them look for those pending ones of the process.
+  void retarget_signals(ThreadGroup& group, SignalMask signals);
+
   // ---- Life and death (sentry/task/exit.cc)
   // Ends the whole group with a wait status (code << 8, or a signal number).
   void exit_group(ThreadGroup& group, int wait_status);

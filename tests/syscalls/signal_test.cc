@@ -1,4 +1,5 @@
 // Signals: actions, masks, sending, queues, waiting, restart, threads and stops.
+#include <poll.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -482,6 +483,46 @@ TEST_F(Signal, ToAProcessPicksAThreadThatDoesNotBlockIt) {
   EXPECT_TRUE(test::eventually([&] { return handled_by == tid; }));
   stop = true;
   thread.join();
+}
+
+// The signal was meant for the main thread, which blocks it before it sees it: the other one takes it at once
+// (retarget_shared_pending()).
+TEST_F(Signal, ToAProcessFindsAnotherThreadWhenTheFirstBlocksIt) {
+  static std::atomic<int> handled, round;
+  static std::atomic<bool> stop, ended;
+  handled = round = 0;
+  stop = ended = false;
+  handle(SIGUSR1, [](int) { ++handled; });
+  const sigset_t set = set_of({SIGUSR1});
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::thread sleeper([&] {
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    while (!stop) poll(nullptr, 0, 60'000);  // a signal ends it
+    ended = true;
+  });
+  std::thread sender([] {
+    for (int seen = 0; !stop;) {
+      if (round == seen) continue;
+      seen = round;
+      kill(getpid(), SIGUSR1);
+    }
+  });
+  for (int i = 1; i <= 500; i++) {
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    round = i;
+    for (int k = 0; k < i * 131 % 20'000; k++) asm volatile("");
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    const bool taken = test::eventually([&] { return handled >= i; });
+    EXPECT_TRUE(taken) << "round " << i;
+    if (!taken) break;
+  }
+  stop = true;
+  sender.join();
+  EXPECT_TRUE(test::eventually([&] {
+    kill(getpid(), SIGUSR1);
+    return ended.load();
+  }));
+  sleeper.join();
 }
 
 TEST_F(Signal, FatalSignalEndsAllThreads) {
