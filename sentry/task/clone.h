@@ -18,6 +18,10 @@ struct CloneRequest {
 // Orders the clone; the call is answered when the stub has made it (kNoReply), or an error.
 Result<int64_t> clone_task(Task& parent, const CloneRequest& request);
 
+// What others that share memory with a task must hear when it leaves that memory (mm_release()): its robust
+// futexes, and the word and waiter that set_tid_address(2) named. Nothing if nobody shares it.
+void leave_memory(Kernel& kernel, Task& task, bool other_threads);
+
 // A vfork parent goes on: its child has left the shared memory.
 void release_vfork_parent(Kernel& kernel, Task& child);
 

@@ -341,6 +341,7 @@ void reset_for_exec(Task& task, Kernel& kernel, const Program& program, const st
 void Kernel::end_sibling(Task& task) {
   const Ref<Task> keep(&task);
   const Ref<GuestThread> thread = task.thread;
+  leave_memory(*this, task, false);
   detach_task(task);
   task.thread = nullptr;
   if (thread && !thread->gone) platform->end_thread(thread.get());
@@ -377,6 +378,7 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
 
   // ---- The point of no return.
   become_single(task, kernel);
+  leave_memory(kernel, task, false);
   const Ref<AddressSpace> old_mm = task.mm;
   const Ref<GuestThread> old_thread = task.thread;
   if (old_mm) kernel.settle_cpu_times(group);

@@ -24,6 +24,17 @@ void release_vfork_parent(Kernel& kernel, Task& child) {
   kernel.dispatcher->resume(*parent, child.tid(), 0);
 }
 
+void leave_memory(Kernel& kernel, Task& task, bool other_threads) {
+  const Ref<AddressSpace> mm = task.mm;
+  if (!mm || mm->gone || !(other_threads || mm->users > 1 || mm->has_shared_memory)) return;
+  exit_robust_list(task);
+  if (const UserAddr word = std::exchange(task.clear_child_tid, {})) {
+    const uint32_t zero = 0;
+    (void)mm->write(word.value, &zero, sizeof zero);
+    kernel.futexes->wake(*mm, word, 1);
+  }
+}
+
 // Descriptors, folders and memory of a dead task. Not while one of its handlers runs: Dispatcher::run_call()
 // comes back to it.
 void Kernel::drop_shared_parts(Task& task) {
@@ -59,17 +70,8 @@ void Kernel::exit_task(Task& task, int wait_status) {
   const Ref<ThreadGroup> group(&task.group());
   if (task.dead) return;
   const bool last = group->threads.size() == 1;
-  const Ref<AddressSpace> mm = task.mm;
   const Ref<GuestThread> thread = task.thread;
-  if (mm && !mm->gone && (!last || mm->users > 1 || mm->has_shared_memory)) {
-    // Somebody else lives in this memory, or in a part of it: robust futexes and the joiner's word (mm_release()).
-    exit_robust_list(task);
-    if (task.clear_child_tid) {
-      const uint32_t zero = 0;
-      (void)mm->write(task.clear_child_tid.value, &zero, sizeof zero);
-      futexes->wake(*mm, task.clear_child_tid, 1);
-    }
-  }
+  leave_memory(*this, task, !last);
   if (last) {
     become_zombie(*group, wait_status);
     return;
@@ -95,7 +97,7 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
     const Ref<Task> task(group.threads.back());
     if (task->thread) host_threads.push_back(task->thread);
     if (task->mm) mm = task->mm;
-    if (mm && !mm->gone && (mm->users > 1 || mm->has_shared_memory)) exit_robust_list(*task);
+    leave_memory(*this, *task, false);
     detach_task(*task);
     if (task->thread) task->thread->task = nullptr;
     task->thread = nullptr;

@@ -360,4 +360,62 @@ TEST(FutexThreads, ClearTidWakesTheJoiner) {
   });
 }
 
+// A process-shared robust mutex whose owner is replaced by execve(2), or is a thread that execve(2) ends.
+TEST(FutexRobust, ExecveLeavesTheMutexToOthers) {
+  for (const bool by_thread : {false, true}) {
+    auto* mutex = static_cast<pthread_mutex_t*>(
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(mutex, MAP_FAILED);
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(mutex, &attr);
+    int ready[2];
+    ASSERT_OK(pipe2(ready, O_CLOEXEC));
+    const pid_t pid = test::spawn([&] {
+      if (by_thread) {
+        std::atomic<bool> locked{false};
+        std::thread([&] {
+          pthread_mutex_lock(mutex);
+          locked = true;
+          for (;;) pause();
+        }).detach();
+        while (!locked) usleep(100);
+      } else {
+        pthread_mutex_lock(mutex);
+      }
+      execl("/bin/sleep", "sleep", "60", nullptr);  // closes `ready`
+      return 1;
+    });
+    close(ready[1]);
+    char c;
+    EXPECT_EQ(read(ready[0], &c, 1), 0);
+    close(ready[0]);
+    timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 10;
+    EXPECT_EQ(pthread_mutex_timedlock(mutex, &limit), EOWNERDEAD) << by_thread;
+    kill(pid, SIGKILL);
+    test::wait_for(pid);
+    munmap(mutex, 4096);
+  }
+}
+
+// However a process ends that shares its memory with another, its CLONE_CHILD_CLEARTID word is cleared.
+TEST(FutexRobust, ClearTidOfAProcessThatSharesMemory) {
+  for (const long how : {long{SYS_exit}, long{SYS_exit_group}}) {
+    static std::atomic<int> word;
+    static long call;
+    word = 1;
+    call = how;
+    static char stack[64 * 1024] __attribute__((aligned(16)));
+    const pid_t pid = clone([](void*) -> int { return static_cast<int>(syscall(call, 0)); }, stack + sizeof stack,
+                            CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, nullptr, nullptr, nullptr, &word);
+    ASSERT_GT(pid, 0);
+    EXPECT_EQ(test::wait_for(pid), 0);
+    EXPECT_TRUE(test::eventually([] { return word == 0; })) << how;
+  }
+}
+
 }  // namespace
