@@ -13,6 +13,10 @@ namespace uks {
 namespace {
 
 constexpr uint64_t kSigsetSize = 8;
+// UAPI_SA_FLAGS of include/linux/signal_types.h, and SA_RESTORER: other bits read back as 0, by which programs
+// find out what is known.
+constexpr uint64_t kActionFlags = SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER |
+                                  uint64_t{SA_RESETHAND} | 0x800 /* SA_EXPOSE_TAGBITS */ | 0x04000000 /* SA_RESTORER */;
 
 // rt_sigtimedwait: the mask to put back.
 struct WaitedSet final : CallData {
@@ -27,10 +31,16 @@ void end_signal_wait(Task& task) {
   task.call().data.reset();
 }
 
-Result<int64_t> send_to_thread(Task& task, int tgid, int tid, int signo, const SignalInfo& info) {
+// check_kill_permission() has it first, but comes only when there is somebody to send to.
+Result<void> check_signal_number(int signo) {
   if (signo < 0 || signo > kSignalCount) return Err(EINVAL);
+  return {};
+}
+
+Result<int64_t> send_to_thread(Task& task, int tgid, int tid, int signo, const SignalInfo& info) {
   Task* target = task.kernel().find_task(tid);
   if (!target || (tgid > 0 && target->tgid() != tgid)) return Err(ESRCH);
+  TRY(check_signal_number(signo));
   TRY(check_kill_permission(task, target->group(), signo));
   if (signo && !task.kernel().send_signal(*target, info)) return Err(EAGAIN);
   return 0;
@@ -47,13 +57,16 @@ Result<SignalInfo> copy_in_info(Task& task, UserAddr from, int signo, pid_t targ
 }  // namespace
 
 Result<int64_t> sys_rt_sigaction(Task& task, int signum, UserIn act, UserOut oldact, uint64_t sigsetsize) {
-  if (sigsetsize != kSigsetSize || signum < 1 || signum > kSignalCount) return Err(EINVAL);
+  if (sigsetsize != kSigsetSize) return Err(EINVAL);
+  GuestSigaction action;
+  if (act) action = TRY(task.copy_in<GuestSigaction>(act));
+  if (signum < 1 || signum > kSignalCount) return Err(EINVAL);
   ThreadGroup& group = task.group();
   const GuestSigaction old = (*group.actions)[signum];
   if (act) {
     if (signum == SIGKILL || signum == SIGSTOP) return Err(EINVAL);
-    GuestSigaction action = TRY(task.copy_in<GuestSigaction>(act));
     action.mask &= ~kUnblockable;
+    action.flags &= kActionFlags;
     (*group.actions)[signum] = action;
     // POSIX: setting an action that ignores discards what is pending.
     if (action.handler == 1 || (action.handler == 0 && default_action(signum) == DefaultAction::kIgnore)) {
@@ -139,7 +152,6 @@ Result<int64_t> sys_rt_sigtimedwait(Task& task, UserIn set, UserOut info, UserIn
 }
 
 Result<int64_t> sys_kill(Task& task, int pid, int signum) {
-  if (signum < 0 || signum > kSignalCount) return Err(EINVAL);
   Kernel& kernel = task.kernel();
   const SignalInfo info = user_signal(task, signum, SI_USER);
   if (pid > 0) {
@@ -149,6 +161,7 @@ Result<int64_t> sys_kill(Task& task, int pid, int signum) {
       if (!thread) return Err(ESRCH);
       target = &thread->group();
     }
+    TRY(check_signal_number(signum));
     TRY(check_kill_permission(task, *target, signum));
     if (signum) kernel.send_signal(*target, info);
     return 0;
@@ -163,6 +176,7 @@ Result<int64_t> sys_kill(Task& task, int pid, int signum) {
     }
   }
   if (targets.empty()) return Err(ESRCH);
+  TRY(check_signal_number(signum));
   bool sent = false;
   Errno failure{EPERM};
   for (const auto& group : targets) {
@@ -189,10 +203,10 @@ Result<int64_t> sys_tkill(Task& task, int tid, int signum) {
 }
 
 Result<int64_t> sys_rt_sigqueueinfo(Task& task, int pid, int signum, UserIn info) {
-  if (signum < 0 || signum > kSignalCount) return Err(EINVAL);
   const SignalInfo value = TRY(copy_in_info(task, info, signum, pid));
   ThreadGroup* target = task.kernel().find_group(pid);
   if (!target) return Err(ESRCH);
+  TRY(check_signal_number(signum));
   TRY(check_kill_permission(task, *target, signum));
   if (signum && !task.kernel().send_signal(*target, value)) return Err(EAGAIN);
   return 0;

@@ -171,7 +171,17 @@ TEST_F(Signal, SigactionErrors) {
   EXPECT_ERRNO(syscall(SYS_rt_sigaction, 65, &action, nullptr, 8), EINVAL);
   EXPECT_ERRNO(syscall(SYS_rt_sigaction, SIGUSR1, &action, nullptr, 16), EINVAL);
   EXPECT_ERRNO(syscall(SYS_rt_sigaction, SIGUSR1, 8, nullptr, 8), EFAULT);
+  EXPECT_ERRNO(syscall(SYS_rt_sigaction, 0, 8, nullptr, 8), EFAULT);
   EXPECT_OK(syscall(SYS_rt_sigaction, SIGKILL, nullptr, nullptr, 8));
+}
+
+TEST_F(Signal, SigactionForgetsUnknownFlags) {
+  // The kernel's struct: handler, flags, restorer, mask. 0x400 is SA_UNSUPPORTED.
+  const uint64_t wanted[4] = {1, 0x400 | SA_RESTART, 0, 0};
+  uint64_t got[4] = {};
+  ASSERT_OK(syscall(SYS_rt_sigaction, SIGUSR1, wanted, nullptr, 8));
+  ASSERT_OK(syscall(SYS_rt_sigaction, SIGUSR1, nullptr, got, 8));
+  EXPECT_EQ(got[1], uint64_t{SA_RESTART});
 }
 
 TEST_F(Signal, ProcmaskErrors) {
@@ -193,6 +203,11 @@ TEST_F(Signal, KillErrors) {
   EXPECT_ERRNO(kill(getpid(), 65), EINVAL);
   EXPECT_ERRNO(kill(getpid(), -1), EINVAL);
   EXPECT_ERRNO(kill(4'000'000, 0), ESRCH);
+  // First there must be somebody to send to.
+  EXPECT_ERRNO(kill(4'000'000, 65), ESRCH);
+  EXPECT_ERRNO(kill(-4'000'000, 65), ESRCH);
+  EXPECT_ERRNO(syscall(SYS_tgkill, 4'000'000, 4'000'000, 65), ESRCH);
+  EXPECT_ERRNO(syscall(SYS_tgkill, getpid(), getpid(), 65), EINVAL);
   EXPECT_ERRNO(kill(-4'000'000, 0), ESRCH);
   EXPECT_OK(kill(getpid(), 0));
   EXPECT_ERRNO(syscall(SYS_tgkill, getpid(), 4'000'000, 0), ESRCH);
