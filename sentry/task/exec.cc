@@ -55,6 +55,7 @@ struct Program {
   ImageFile main;
   std::optional<ImageFile> interpreter;
   std::string path;  // of the file that runs
+  std::string name;  // as execve was given it: a script's, where one is run (bprm->filename)
   std::vector<std::string> argv;
   Ref<File> executable;
 };
@@ -111,6 +112,7 @@ Result<Program> find_program(Task& task, ExecRequest& request) {
     const std::string fd_path = "/dev/fd/" + std::to_string(request.dirfd);
     program.path = program.path.empty() ? fd_path : fd_path + "/" + program.path;
   }
+  program.name = program.path;
   Ref<File> file = TRY(open_exec(task, request.dirfd, request.path, request.flags));
   for (int depth = 0;; depth++) {
     auto script = TRY(read_script_line(task, *file));
@@ -317,8 +319,8 @@ void reset_for_exec(Task& task, Kernel& kernel, const Program& program, const st
   if (task.fd_table->ref_count() > 1) task.fd_table = task.fd_table->clone();
   task.fd_table->close_on_exec(task);
   if (task.fs_context->ref_count() > 1) task.fs_context = task.fs_context->clone();
-  const size_t slash = program.path.rfind('/');
-  task.comm = program.path.substr(slash == std::string::npos ? 0 : slash + 1, 15);
+  const size_t slash = program.name.rfind('/');
+  task.comm = program.name.substr(slash == std::string::npos ? 0 : slash + 1, 15);
   group.set_executable(program.executable);
   group.executable_path = program.path;
   group.command_line.clear();
@@ -387,7 +389,7 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
   StackContents contents;
   contents.argv = program.argv;
   contents.envp = std::move(envp);
-  contents.exec_path = program.path;
+  contents.exec_path = program.name;
   contents.auxv = make_auxv(task, program, layout.vdso);
   (void)!getrandom(contents.random, sizeof contents.random, 0);
   StackImage stack = build_stack(contents, stack_top);

@@ -196,6 +196,17 @@ TEST(Execve, Script) {
   EXPECT_EQ(WEXITSTATUS(status), 3);
 }
 
+TEST(Execve, ScriptGivesTheProcessItsName) {
+  test::TempDir dir;
+  const std::string path = dir / "a-script", text = "#!/bin/cat /proc/self/comm\n";
+  test::write_file(path, text, 0755);
+  const std::string out = output_of([&] {
+    execl(path.c_str(), "x", nullptr);
+    return 126;
+  });
+  EXPECT_EQ(out, "a-script\n" + text);
+}
+
 TEST(Execve, ScriptWithOneOptionalArgument) {
   test::TempDir dir;
   const std::string self = test::self_path();
