@@ -93,7 +93,9 @@ Result<int64_t> sys_waitid(Task& task, int which, int pid, UserOut info, int opt
                          : result->code == CLD_STOPPED   ? WSTOPSIG(result->status)
                                                          : WTERMSIG(result->status);
     }
-    TRY(task.copy_out(info, out));
+    // These fields and no others are written.
+    static_assert(offsetof(SignalInfo, child.status) == 24);
+    TRY(task.copy_out(info, &out, offsetof(SignalInfo, child.status) + sizeof out.child.status));
   }
   if (result) TRY(put_rusage(task, rusage, *result));
   return 0;

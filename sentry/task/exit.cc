@@ -50,7 +50,7 @@ void Kernel::detach_task(Task& task) {
   if (task.dead) return;
   task.dead = true;
   if (ThreadGroup& group = task.group(); task.is_leader() || group.epitaph.comm.empty()) {
-    group.epitaph = {task.comm, task.creds().euid, task.creds().egid, task.start_time_ns};
+    group.epitaph = {task.comm, task.creds().euid, task.creds().egid, task.start_time_ns, task.creds().ruid};
   }
   if (task.blocked_) task.call_ = {};  // a handler that is running at this moment still uses it
   task.end_wait();
@@ -172,8 +172,12 @@ void Kernel::notify_parent(ThreadGroup& group, int code, int status) {
   info.signo = ended ? group.exit_signal : SIGCHLD;
   info.code = code;
   info.child.pid = group.pid;
-  info.child.uid = 0;
+  info.child.uid = group.real_uid();
   info.child.status = status;
+  constexpr uint64_t kTick = 10'000'000;  // of USER_HZ, in nanoseconds
+  const CpuTimes times = cpu_times(group);
+  info.child.utime = static_cast<int64_t>(times.user_ns / kTick);
+  info.child.stime = static_cast<int64_t>(times.system_ns / kTick);
   if (info.signo != 0 && !(!ended && (action.flags & SA_NOCLDSTOP))) send_signal(*parent, info);
   parent->child_events.wake(EPOLLIN);
   // wait(2), NOTES: children of a process that ignores SIGCHLD do not become zombies.

@@ -249,8 +249,11 @@ class ThreadGroup : public RefCounted {
     uid_t uid = 0;
     gid_t gid = 0;
     uint64_t start_time_ns = 0;  // CLOCK_BOOTTIME
+    uid_t real_uid = 0;
   };
   Epitaph epitaph;
+  // The real user id, of a zombie too: what SIGCHLD and waitid(2) say of a child.
+  uid_t real_uid() const { return threads.empty() ? epitaph.real_uid : threads.front()->creds().ruid; }
   std::array<rlimit64, RLIM_NLIMITS> limits{};
 
   Ref<File> executable;                  // /proc/PID/exe; set with set_executable

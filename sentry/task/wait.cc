@@ -35,6 +35,7 @@ Result<std::optional<WaitResult>> wait_for_child(Task& task, const WaitRequest& 
     have_children = true;
     WaitResult result;
     result.pid = child->pid;
+    result.uid = child->real_uid();
     if (child->zombie && (request.options & WEXITED)) {
       const Ref<ThreadGroup> keep = child;
       result.status = child->exit_status;

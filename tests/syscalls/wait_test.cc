@@ -269,4 +269,16 @@ TEST(Waitid, ByPidfd) {
   close(pidfd);
 }
 
+TEST(Waitid, SaysWhoseChildItWas) {
+  const uid_t wanted = getuid() == 0 ? 1234 : getuid();
+  const pid_t pid = spawn([=] { return getuid() == 0 && setresuid(wanted, wanted, wanted) != 0; });
+  siginfo_t info;
+  memset(&info, 0x5a, sizeof info);
+  ASSERT_OK(waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED));
+  EXPECT_EQ(info.si_uid, wanted);
+  EXPECT_EQ(info.si_status, 0);
+  // The rest of the structure is left alone.
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(&info)[sizeof info - 1], 0x5a);
+}
+
 }  // namespace
