@@ -142,8 +142,10 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
         send_signal(*task, info);
       }
     }
+    hang_up_orphaned_pgrp(*child, group);
     if (child->zombie) notify_parent(*child, CLD_EXITED, 0);
   }
+  if (group.parent) hang_up_orphaned_pgrp(group, *group.parent);
 
   if (group.session && group.session->id == group.pid) leave_terminal(group);
   group.exit_events.wake(EPOLLIN);
@@ -155,6 +157,23 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
     notify_parent(group, CLD_EXITED, WEXITSTATUS(wait_status));
   } else {
     notify_parent(group, WCOREDUMP(wait_status) ? CLD_DUMPED : CLD_KILLED, WTERMSIG(wait_status));
+  }
+}
+
+// kill_orphaned_pgrp() in the kernel. `tie`: the parent through which `member` tied its process group to the
+// session's others. Nobody would ever continue stopped members of an orphaned group.
+void Kernel::hang_up_orphaned_pgrp(const ThreadGroup& member, const ThreadGroup& tie) {
+  if (tie.pgid == member.pgid || tie.session != member.session) return;
+  const bool stopped = std::any_of(groups_.begin(), groups_.end(), [&](const auto& entry) {
+    return entry.second->pgid == member.pgid && entry.second->stopped;
+  });
+  if (!stopped || !is_orphaned_pgrp(member)) return;
+  const pid_t pgid = member.pgid;
+  SignalInfo info;
+  info.code = SI_KERNEL;
+  for (const int signo : {SIGHUP, SIGCONT}) {
+    info.signo = signo;
+    send_signal_to_pgrp(pgid, info);
   }
 }
 

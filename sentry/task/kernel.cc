@@ -106,7 +106,7 @@ bool Kernel::is_orphaned_pgrp(const ThreadGroup& group) const {
     if (member->pgid != group.pgid || member->zombie) continue;
     const ThreadGroup* parent = member->parent;
     // The sandbox's own init stands for the shell outside that started us.
-    if (parent && parent->pgid != group.pgid && parent->session == member->session) return false;
+    if (parent && parent->pid != 1 && parent->pgid != group.pgid && parent->session == member->session) return false;
     if (member.get() == init_) return false;
   }
   return true;

@@ -120,6 +120,7 @@ class Kernel {
   void become_zombie(ThreadGroup& group, int wait_status);
   void detach_task(Task& task);
   void drop_shared_parts(Task& task);
+  void hang_up_orphaned_pgrp(const ThreadGroup& member, const ThreadGroup& tie);
   void run_task(Task& task);
   std::map<pid_t, Ref<ThreadGroup>> groups_;
   std::unordered_map<pid_t, Task*> tasks_;

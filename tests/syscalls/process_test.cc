@@ -1,4 +1,5 @@
 // Process ids, groups, sessions, exit.
+#include <poll.h>
 #include <sys/personality.h>
 
 #include <thread>
@@ -145,6 +146,38 @@ TEST(Process, SetTidAddressReturnsTheTid) {
     CHILD_CHECK(syscall(SYS_set_tid_address, &word) == syscall(SYS_gettid));
     return 0;
   });
+}
+
+// A process group that loses its last tie to the session while a member is stopped gets SIGHUP and SIGCONT.
+TEST(Process, OrphanedStoppedGroupIsHungUp) {
+  int fds[2];
+  ASSERT_OK(pipe(fds));
+  const pid_t leader = spawn([&] {
+    CHILD_CHECK(setpgid(0, 0) == 0);
+    const pid_t member = spawn([&] {
+      close(fds[0]);
+      signal(SIGHUP, [](int) {});
+      sigset_t hup;
+      sigemptyset(&hup);
+      sigaddset(&hup, SIGHUP);
+      sigprocmask(SIG_BLOCK, &hup, nullptr);
+      raise(SIGSTOP);
+      int taken = 0;
+      sigwait(&hup, &taken);
+      return write(fds[1], taken == SIGHUP ? "h" : "?", 1) == 1 ? 0 : 1;
+    });
+    int status;
+    CHILD_CHECK(waitpid(member, &status, WUNTRACED) == member && WIFSTOPPED(status));
+    return 0;
+  });
+  close(fds[1]);
+  EXPECT_EQ(wait_for(leader), 0);
+  pollfd readable{fds[0], POLLIN, 0};
+  EXPECT_EQ(poll(&readable, 1, 10'000), 1);
+  char c = 0;
+  EXPECT_EQ(read(fds[0], &c, 1), 1);
+  EXPECT_EQ(c, 'h');
+  close(fds[0]);
 }
 
 }  // namespace
