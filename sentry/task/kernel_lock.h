@@ -26,4 +26,10 @@ class Unlocked {
   Unlocked& operator=(const Unlocked&) = delete;
 };
 
+// For handlers with much to do: others that wait for the lock get it in between.
+inline void yield_kernel_lock() {
+  Unlocked unlocked;
+  kernel_lock.let_others_in();
+}
+
 }  // namespace uks

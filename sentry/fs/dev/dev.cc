@@ -55,9 +55,7 @@ class DeviceFile final : public File {
       if (!n) return done ? Result<size_t>(done) : n;
       done += *n;
       if (*n == 0 || sink.remaining() == 0) break;
-      if (done % kChunk == 0) {
-        Unlocked unlocked;
-      }
+      if (done % kChunk == 0) yield_kernel_lock();
       if (task.dead || task.has_deliverable_signal()) break;
     }
     return done;
