@@ -136,8 +136,7 @@ Result<Program> find_program(Task& task, ExecRequest& request) {
   return program;
 }
 
-Result<void> check_argument_size(const Task& task, const ExecRequest& request) {
-  // execve(2), "Limits on size of arguments and environment".
+Result<void> check_argument_size(const ThreadGroup& group, const ExecRequest& request) {
   constexpr uint64_t kMaxString = 131072;
   uint64_t total = 0;
   for (const auto* list : {&request.argv, &request.envp}) {
@@ -146,9 +145,7 @@ Result<void> check_argument_size(const Task& task, const ExecRequest& request) {
       total += s.size() + 1 + sizeof(uint64_t);
     }
   }
-  const uint64_t stack = const_cast<Task&>(task).group().limits[RLIMIT_STACK].rlim_cur;
-  const uint64_t limit = std::clamp<uint64_t>(stack / 4, 131072, (8 << 20) / 4 * 3);
-  if (total > limit) return Err(E2BIG);
+  if (total > argument_limit(group)) return Err(E2BIG);
   return {};
 }
 
@@ -340,6 +337,10 @@ void reset_for_exec(Task& task, Kernel& kernel, const Program& program, const st
 
 }  // namespace
 
+uint64_t argument_limit(const ThreadGroup& group) {
+  return std::clamp<uint64_t>(group.limits[RLIMIT_STACK].rlim_cur / 4, 131072, (8 << 20) / 4 * 3);
+}
+
 void Kernel::end_sibling(Task& task) {
   const Ref<Task> keep(&task);
   const Ref<GuestThread> thread = task.thread;
@@ -358,7 +359,7 @@ void Kernel::make_leader(Task& task) {
 
 Result<int64_t> exec_task(Task& task, ExecRequest request) {
   Kernel& kernel = task.kernel();
-  TRY(check_argument_size(task, request));
+  TRY(check_argument_size(task.group(), request));
   std::vector<std::string> envp = std::move(request.envp);
   Program program = TRY(find_program(task, request));
   if (program.argv.empty()) program.argv.emplace_back();  // Linux 5.18: never an empty argv

@@ -137,6 +137,32 @@ TEST(Execve, ArgumentsBeyondTheStackLimit) {
   });
 }
 
+TEST(Execve, ManyEmptyArgumentsCountToo) {
+  EXPECT_CHILD_OK([] {
+    std::string word;
+    std::vector<char*> argv(500'000, word.data());  // 9 bytes each with their pointers
+    argv.push_back(nullptr);
+    rlimit limit{8 << 20, 8 << 20};
+    CHILD_CHECK(setrlimit(RLIMIT_STACK, &limit) == 0);
+    CHILD_CHECK(execve("/bin/true", argv.data(), environ) == -1);
+    CHILD_CHECK(errno == E2BIG);
+    return 0;
+  });
+}
+
+// Both vectors end with their page; the next one does not exist.
+TEST(Execve, VectorsMayEndWithTheirPage) {
+  EXPECT_CHILD_OK([] {
+    auto* pages = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    CHILD_CHECK(pages != MAP_FAILED && munmap(pages + 4096, 4096) == 0);
+    constexpr size_t kCount = 300;  // more than comes along with the call
+    auto** argv = reinterpret_cast<char**>(pages + 4096) - kCount - 1;
+    for (size_t i = 0; i < kCount; i++) argv[i] = const_cast<char*>("x");
+    CHILD_CHECK(syscall(SYS_execve, "/bin/true", argv, argv) == 0);
+    return 1;
+  });
+}
+
 TEST(Execve, Errors) {
   test::TempDir dir;
   char* argv[] = {const_cast<char*>("x"), nullptr};
