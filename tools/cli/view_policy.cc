@@ -37,6 +37,7 @@ class Builder {
     rules_.build();
     sort_mounts();
     add_generated_files();
+    rules_.add_aliases();
     check_mount_points();
     choose_workdir();
     view_.rules = rules_.take();

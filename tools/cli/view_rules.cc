@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tools/cli/glob.h"
+#include "tools/cli/mount_aliases.h"
 #include "tools/cli/paths.h"
 #include "tools/cli/policy_data.h"
 
@@ -83,6 +84,34 @@ void RuleBuilder::add_shown_and_hidden() {
   for (const std::string& path : scope_.hidden) {
     std::erase_if(rules_, [&](const auto& r) { return is_policy_below(r.second, path); });
     add(path, RuleAction::kDeny, "--hide");
+  }
+}
+
+void RuleBuilder::add_aliases() {
+  // The gofer refuses more than 8,192 rules.
+  constexpr size_t kMaxRules = 4096;
+  const auto text = scope_.host.read_text("/proc/self/mountinfo", 16 << 20);
+  const std::vector<HostMount> mounts = parse_mountinfo(text.value_or(""));
+  std::vector<GoferRule> aliases;
+  for (const auto& [path, rule] : rules_) {
+    if (rule.action != RuleAction::kDeny && rule.action != RuleAction::kAbsent) continue;
+    // Of a pattern the part before the first glob has other names.
+    std::string dir = path, tail;
+    while (has_glob(dir)) {
+      tail = tail.empty() ? std::string(base_name(dir)) : std::string(base_name(dir)) + "/" + tail;
+      dir = parent_of(dir);
+    }
+    // A part of a home that is mounted elsewhere was put there to be seen; a part of a secret not.
+    const bool and_parts = tail.empty() && !scope_.homes.contains(path);
+    for (std::string& name : other_names(mounts, dir, and_parts)) {
+      // Rules have no other way to write these.
+      std::ranges::replace(name, '*', '?');
+      if (!tail.empty()) name = join(name, tail);
+      aliases.push_back({std::move(name), rule.action, rule.track, rule.reason + " (another mount)"});
+    }
+  }
+  for (GoferRule& alias : aliases) {
+    if (rules_.size() < kMaxRules) rules_.try_emplace(alias.path, alias);
   }
 }
 

@@ -41,6 +41,8 @@ class RuleBuilder {
   void build();
   // Adds one, in place of what is there for the same path.
   void add(const std::string& path, RuleAction action, std::string reason, bool track = true);
+  // Hides what is hidden under its other names, too: bind mounts, subvolumes. Last of all.
+  void add_aliases();
   // True if the rules let the path be seen and read.
   bool opens(const std::string& path) const;
   // All of them, sorted by path.

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "tools/cli/gofer_config.h"
+#include "tools/cli/mount_aliases.h"
 #include "tools/cli/paths.h"
 
 namespace uks::cli {
@@ -42,8 +43,10 @@ class FakeHost final : public Host {
   std::optional<std::string> read_text(const std::string& path, size_t) const override {
     if (path == "/etc/passwd")
       return "root:x:0:0:r:/root:/bin/sh\nu:x:1000:1000::/home/u:/bin/sh\nbroken\n";
+    if (path == "/proc/self/mountinfo") return mountinfo;
     return std::nullopt;
   }
+  std::string mountinfo;
   std::map<std::string, FileKind> files;
   std::map<std::string, std::string> links;
 };
@@ -319,6 +322,36 @@ TEST(View, RunIsNotAWorkspaceAndHasNoHostDirectories) {
   const View view = compute_view({}, host);
   EXPECT_FALSE(view.workspace_passes);
   EXPECT_EQ(view.workdir, "/run");
+}
+
+// On Fedora's image-based systems /var is a bind mount of /sysroot/ostree/deploy/OS/var; others
+// mount a file system's top with all its subvolumes.
+TEST(View, HiddenPlacesAreHiddenUnderTheirOtherNamesToo) {
+  FakeHost host;
+  host.files["/home/u/.aws"] = FileKind::kDirectory;
+  host.mountinfo =
+      "21 1 0:30 /root / rw - btrfs /dev/sda rw\n"
+      "22 21 0:30 /home /home rw - btrfs /dev/sda rw\n"
+      "23 21 0:30 / /mnt/top\\040level rw - btrfs /dev/sda rw\n"
+      "24 21 0:30 /home/u/.aws /srv/keys rw - btrfs /dev/sda rw\n"
+      "25 21 0:30 /home/u/site /srv/www rw - btrfs /dev/sda rw\n"
+      "26 21 0:31 /home /other rw - btrfs /dev/sdb rw\n";
+  ExecOptions options;
+  options.hide = {"/data"};
+  const View view = compute_view(options, host);
+  EXPECT_EQ(action_at(view, "/mnt/top level/home/u/.ssh/id_rsa"), "absent");
+  EXPECT_EQ(action_at(view, "/mnt/top level/home/u/letters"), "absent");
+  EXPECT_EQ(action_at(view, "/mnt/top level/root/data/x"), "deny");
+  EXPECT_EQ(action_at(view, "/srv/keys/credentials"), "absent");
+  EXPECT_EQ(action_at(view, "/srv/www/index.html"), "");
+  EXPECT_EQ(action_at(view, "/other/u/.ssh"), "");
+  EXPECT_EQ(action_at(view, "/home/u/proj/x"), "rw");
+}
+
+TEST(MountAliases, BrokenLinesAreLeftOut) {
+  EXPECT_TRUE(parse_mountinfo("").empty());
+  EXPECT_TRUE(parse_mountinfo("1 2 0:4 net:[12] /run/ns rw\nx\n\n1 2 0:4 /\n").empty());
+  EXPECT_EQ(parse_mountinfo("1 2 0:4 / /a\\0").size(), 1u);
 }
 
 TEST(GoferConfig, RefusesWhatJsonCannotCarry) {
