@@ -91,6 +91,7 @@ Result<size_t> GoferFile::pread(Task&, IoSink& sink, int64_t pos) {
 Result<size_t> GoferFile::pwrite(Task&, IoSource& source, int64_t pos) {
   if (pos < 0) return Err(EINVAL);
   bool append = flags() & O_APPEND;
+  bool made_room = false;
   size_t done = 0;
   while (source.remaining() > 0) {
     auto peeked = source.peek(kIoChunk);
@@ -113,6 +114,12 @@ Result<size_t> GoferFile::pwrite(Task&, IoSource& source, int64_t pos) {
       if (n < 0) error = errno;
     }
     inode_->forget_attr();
+    if (n < 0 && (error == ENOSPC || error == EDQUOT) && !made_room) {
+      // What was unlinked a moment ago may still be open in the gofer.
+      made_room = true;
+      static_cast<GoferFs&>(inode_->fs()).flush_forgets();
+      continue;
+    }
     if (n < 0) return done ? Result<size_t>(done) : Err(error);
     source.advance(static_cast<size_t>(n));
     done += static_cast<size_t>(n);

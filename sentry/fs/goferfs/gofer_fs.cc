@@ -27,7 +27,7 @@ Ref<GoferInode> GoferFs::inode_for(const gofer::NodeAttr& node) {
     } else {
       // Another name of the same file (a hard link), or the old id was given up: the newest id is the
       // one that surely leads somewhere.
-      forgets_.push_back({known.id_, known.lookups_});
+      give_back(known.id_, known.lookups_, false);
       known.id_ = node.id;
       known.lookups_ = 1;
     }
@@ -59,17 +59,46 @@ void GoferFs::drop_names() {
 }
 
 void GoferFs::note_fd(GoferInode& inode) {
-  if (inode.in_clock_) return;
+  // Without a name it lives as long as its open files, and its descriptors with it.
+  if (inode.in_clock_ || inode.host_.nlink == 0) return;
   inode.in_clock_ = true;
   if (with_fds_.size() < kMaxFds) {
+    inode.clock_slot_ = with_fds_.size();
     with_fds_.push_back(Ref<GoferInode>(&inode));
     return;
   }
+  inode.clock_slot_ = clock_hand_;
   Ref<GoferInode> victim = std::exchange(with_fds_[clock_hand_], Ref<GoferInode>(&inode));
   clock_hand_ = (clock_hand_ + 1) % kMaxFds;
+  if (!victim) return;
   victim->in_clock_ = false;
   victim->read_fd_ = {};
   victim->write_fd_ = {};
+}
+
+void GoferFs::drop_fds(GoferInode& inode) {
+  // What an open file holds as well answers fstat(2) without the gofer, and goes with the inode.
+  for (Ref<HostFd>* fd : {&inode.read_fd_, &inode.write_fd_}) {
+    if (*fd && (*fd)->ref_count() == 1) *fd = {};
+  }
+  if (!inode.in_clock_) return;
+  inode.in_clock_ = false;
+  with_fds_[inode.clock_slot_] = {};
+}
+
+void GoferFs::give_back(gofer::NodeId id, uint64_t lookups, bool soon) {
+  if (soon) forget_by_ = std::min(forget_by_, monotonic_now() + kForgetDelay);
+  forgets_.push_back({id, lookups});
+}
+
+void GoferFs::flush_forgets() {
+  std::vector<gofer::Forget> batch;
+  batch.swap(forgets_);
+  forget_by_ = kNever;
+  if (batch.empty()) return;
+  Ref<FileSystem> self(this);
+  Unlocked unlocked;
+  client_.forget(batch);
 }
 
 }  // namespace uks

@@ -49,7 +49,10 @@ class GoferFs : public FileSystem {
   template <typename F>
   auto rpc(F&& f) {
     std::vector<gofer::Forget> batch;
-    if (forgets_.size() >= 256) batch.swap(forgets_);
+    if (forgets_.size() >= kForgetBatch || (!forgets_.empty() && monotonic_now() >= forget_by_)) {
+      batch.swap(forgets_);
+      forget_by_ = kNever;
+    }
     Unlocked unlocked;
     if (!batch.empty()) client_.forget(batch);
     return f(client_);
@@ -63,9 +66,20 @@ class GoferFs : public FileSystem {
   void drop_names();
   // Keeps the number of cached descriptors bounded.
   void note_fd(GoferInode& inode);
+  // The file has no name any more: nothing but its open files may keep it, or the host's disk stays
+  // full.
+  void drop_fds(GoferInode& inode);
+  // Lookups to give back with a later call; those of a file without a name soon, because the gofer
+  // keeps such files open.
+  void give_back(gofer::NodeId id, uint64_t lookups, bool soon);
+  // Gives all of them back now. Drops the kernel lock meanwhile.
+  void flush_forgets();
 
   static constexpr size_t kMaxNames = 100'000;
   static constexpr size_t kMaxFds = 2048;
+  static constexpr size_t kForgetBatch = 256;
+  static constexpr MonotonicNs kForgetDelay = 100'000'000;
+  static constexpr MonotonicNs kNever = INT64_MAX;
 
   gofer::GoferClient& client_;
   uint32_t tree_;
@@ -74,8 +88,9 @@ class GoferFs : public FileSystem {
   std::map<Key, GoferInode*> inodes_;
   std::vector<uint64_t> devices_;  // host devices met so far; the root's is the first
   std::vector<gofer::Forget> forgets_;
+  MonotonicNs forget_by_ = kNever;
   size_t names_ = 0;
-  std::vector<Ref<GoferInode>> with_fds_;  // a clock of inodes that cache descriptors
+  std::vector<Ref<GoferInode>> with_fds_;  // a clock of inodes that cache descriptors; may hold null
   size_t clock_hand_ = 0;
 };
 
@@ -136,6 +151,7 @@ class GoferInode : public Inode {
   std::unordered_map<std::string, Name, StringHash, std::equal_to<>> names_;
   std::optional<std::string> link_target_;
   Ref<HostFd> read_fd_, write_fd_;
+  size_t clock_slot_ = 0;
   bool in_clock_ = false;
 };
 

@@ -41,7 +41,7 @@ GoferInode::~GoferInode() {
   GoferFs& fs = gofer_fs();
   auto it = fs.inodes_.find(key_);
   if (it != fs.inodes_.end() && it->second == this) fs.inodes_.erase(it);
-  fs.forgets_.push_back({id_, lookups_});
+  fs.give_back(id_, lookups_, host_.nlink == 0);
 }
 
 void GoferInode::update(const gofer::Attr& attr) {
@@ -258,6 +258,7 @@ void GoferInode::name_gone(std::string_view name, Inode& child) {
     auto it = inodes.find(gone.key_);
     if (it != inodes.end() && it->second == &gone) inodes.erase(it);
     gone.host_.nlink = 0;
+    gofer_fs().drop_fds(gone);
   } else {
     --gone.host_.nlink;
   }
