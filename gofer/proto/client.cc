@@ -105,6 +105,25 @@ Result<NodeAttr> GoferClient::call_for_node(Writer& request) {
   return node;
 }
 
+Result<NodeAttr> GoferClient::call_for_new(Writer& request, Attr* dir_after) {
+  Answer answer = TRY(call(request, false));
+  Reader r(answer.bytes);
+  NodeAttr node = r.node();
+  Attr dir = r.attr();
+  if (!r.done()) return Err(EIO);
+  if (dir_after) *dir_after = dir;
+  return node;
+}
+
+Result<void> GoferClient::call_for_dir(Writer& request, Attr* dir_after) {
+  Answer answer = TRY(call(request, false));
+  Reader r(answer.bytes);
+  Attr dir = r.attr();
+  if (!r.done()) return Err(EIO);
+  if (dir_after) *dir_after = dir;
+  return {};
+}
+
 Result<void> GoferClient::call_for_nothing(Writer& request) {
   TRY(call(request, false));
   return {};
@@ -179,7 +198,7 @@ Result<OpenedFile> GoferClient::open(NodeId node, int flags) {
 }
 
 Result<CreatedFile> GoferClient::create(NodeId dir, std::string_view name, uint32_t mode, int flags,
-                                        Owner owner) {
+                                        Owner owner, Attr* dir_after) {
   Writer w = request_for(Op::kCreate);
   w.u64(dir);
   w.string(name);
@@ -191,70 +210,79 @@ Result<CreatedFile> GoferClient::create(NodeId dir, std::string_view name, uint3
   CreatedFile file;
   file.node = r.node();
   file.created = r.u32() != 0;
+  Attr dir_attr = r.attr();
   file.fd = std::move(answer.fd);
   if (!r.done()) return Err(EIO);
+  if (dir_after) *dir_after = dir_attr;
   return file;
 }
 
-Result<NodeAttr> GoferClient::mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner) {
+Result<NodeAttr> GoferClient::mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner, Attr* dir_after) {
   Writer w = request_for(Op::kMkdir);
   w.u64(dir);
   w.string(name);
   w.u32(mode);
   put_owner(w, owner);
-  return call_for_node(w);
+  return call_for_new(w, dir_after);
 }
 
 Result<NodeAttr> GoferClient::symlink(NodeId dir, std::string_view name, std::string_view target,
-                                      Owner owner) {
+                                      Owner owner, Attr* dir_after) {
   Writer w = request_for(Op::kSymlink);
   w.u64(dir);
   w.string(name);
   w.string(target);
   put_owner(w, owner);
-  return call_for_node(w);
+  return call_for_new(w, dir_after);
 }
 
-Result<NodeAttr> GoferClient::link(NodeId node, NodeId dir, std::string_view name) {
+Result<NodeAttr> GoferClient::link(NodeId node, NodeId dir, std::string_view name, Attr* dir_after) {
   Writer w = request_for(Op::kLink);
   w.u64(node);
   w.u64(dir);
   w.string(name);
-  return call_for_node(w);
+  return call_for_new(w, dir_after);
 }
 
-Result<void> GoferClient::unlink(NodeId dir, std::string_view name) {
+Result<void> GoferClient::unlink(NodeId dir, std::string_view name, Attr* dir_after) {
   Writer w = request_for(Op::kUnlink);
   w.u64(dir);
   w.string(name);
-  return call_for_nothing(w);
+  return call_for_dir(w, dir_after);
 }
 
-Result<void> GoferClient::rmdir(NodeId dir, std::string_view name) {
+Result<void> GoferClient::rmdir(NodeId dir, std::string_view name, Attr* dir_after) {
   Writer w = request_for(Op::kRmdir);
   w.u64(dir);
   w.string(name);
-  return call_for_nothing(w);
+  return call_for_dir(w, dir_after);
 }
 
 Result<void> GoferClient::rename(NodeId old_dir, std::string_view old_name, NodeId new_dir,
-                                 std::string_view new_name, uint32_t flags) {
+                                 std::string_view new_name, uint32_t flags, Attr* old_dir_after,
+                                 Attr* new_dir_after) {
   Writer w = request_for(Op::kRename);
   w.u64(old_dir);
   w.string(old_name);
   w.u64(new_dir);
   w.string(new_name);
   w.u32(flags);
-  return call_for_nothing(w);
+  Answer answer = TRY(call(w, false));
+  Reader r(answer.bytes);
+  Attr old_attr = r.attr(), new_attr = r.attr();
+  if (!r.done()) return Err(EIO);
+  if (old_dir_after) *old_dir_after = old_attr;
+  if (new_dir_after) *new_dir_after = new_attr;
+  return {};
 }
 
-Result<NodeAttr> GoferClient::mknod(NodeId dir, std::string_view name, uint32_t mode, Owner owner) {
+Result<NodeAttr> GoferClient::mknod(NodeId dir, std::string_view name, uint32_t mode, Owner owner, Attr* dir_after) {
   Writer w = request_for(Op::kMknod);
   w.u64(dir);
   w.string(name);
   w.u32(mode);
   put_owner(w, owner);
-  return call_for_node(w);
+  return call_for_new(w, dir_after);
 }
 
 Result<std::string> GoferClient::readlink(NodeId node) {

@@ -44,23 +44,26 @@ class GoferClient {
   // `flags`: O_RDONLY, O_WRONLY or O_RDWR, and O_TRUNC. Only regular files: EISDIR for directories,
   // ELOOP for links, ENXIO for others. Writing to a file with set-id bits: EPERM.
   Result<OpenedFile> open(NodeId node, int flags);
+  // What changes a directory's names can say, in `dir_after` if not null, what that left of the
+  // directory's attributes; mode 0: the gofer could not tell.
   // Creates a regular file and opens it with `flags` (access mode, O_TRUNC; O_EXCL: EEXIST if it
   // exists). Never follows a link (ELOOP).
   Result<CreatedFile> create(NodeId dir, std::string_view name, uint32_t mode, int flags,
-                             Owner owner = {});
-  Result<NodeAttr> mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {});
+                             Owner owner = {}, Attr* dir_after = nullptr);
+  Result<NodeAttr> mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {}, Attr* dir_after = nullptr);
   Result<NodeAttr> symlink(NodeId dir, std::string_view name, std::string_view target,
-                           Owner owner = {});
+                           Owner owner = {}, Attr* dir_after = nullptr);
   // A new name for `node`. A file with a hidden name somewhere: EACCES.
-  Result<NodeAttr> link(NodeId node, NodeId dir, std::string_view name);
-  Result<void> unlink(NodeId dir, std::string_view name);
-  Result<void> rmdir(NodeId dir, std::string_view name);
+  Result<NodeAttr> link(NodeId node, NodeId dir, std::string_view name, Attr* dir_after = nullptr);
+  Result<void> unlink(NodeId dir, std::string_view name, Attr* dir_after = nullptr);
+  Result<void> rmdir(NodeId dir, std::string_view name, Attr* dir_after = nullptr);
   // `flags`: RENAME_NOREPLACE, RENAME_EXCHANGE. Ids of what was moved stay valid. A directory that
   // leads to a rule's path: EBUSY; one for which other rules would hold at the new place: EXDEV.
   Result<void> rename(NodeId old_dir, std::string_view old_name, NodeId new_dir,
-                      std::string_view new_name, uint32_t flags);
+                      std::string_view new_name, uint32_t flags, Attr* old_dir_after = nullptr,
+                      Attr* new_dir_after = nullptr);
   // Only S_IFREG, S_IFIFO, S_IFSOCK; devices: EPERM.
-  Result<NodeAttr> mknod(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {});
+  Result<NodeAttr> mknod(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {}, Attr* dir_after = nullptr);
   Result<std::string> readlink(NodeId node);
   // A page of a directory; start with cookie 0, which takes a snapshot of the names. ESTALE for a
   // cookie that is too old (start again). `with_ids`: every entry carries an id (and a lookup to
@@ -87,6 +90,8 @@ class GoferClient {
   // Sends a request and waits for its answer. `fd`: receives the donated descriptor, if one came.
   Result<Answer> call(Writer& request, bool wants_fd);
   Result<NodeAttr> call_for_node(Writer& request);
+  Result<NodeAttr> call_for_new(Writer& request, Attr* dir_after);
+  Result<void> call_for_dir(Writer& request, Attr* dir_after);
   Result<void> call_for_nothing(Writer& request);
   void die();
 

@@ -86,6 +86,7 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
     Ref<Node> node = TRY(nodes_.enter(dir.at.node, name, attr, rules));
     out.node({node->id, shown(attr, rules, dir.at.tree())});
     out.u32(1);
+    put_changed(dir, out);
     return {};
   }
   Step step = TRY(look_up(dir.at.node, dir.at.rules, dir.fd, dir.attr, name));
@@ -107,6 +108,7 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
   }
   out.node({step.node->id, *attr});
   out.u32(0);
+  put_changed(dir, out);
   return {};
 }
 

@@ -81,7 +81,7 @@ Result<void> Server::link(Reader& in, Writer& out) {
   return enter_new(dir, name, rules, {}, out);
 }
 
-Result<void> Server::unlink(Reader& in, bool directory) {
+Result<void> Server::unlink(Reader& in, Writer& out, bool directory) {
   NodeId id = in.u64();
   std::string name(in.string(kMaxMessage));
   if (!in.done()) return Err(EINVAL);
@@ -95,6 +95,7 @@ Result<void> Server::unlink(Reader& in, bool directory) {
   UniqueFd pin = pin_for(dir, name);
   if (::unlinkat(dir.fd, name.c_str(), directory ? AT_REMOVEDIR : 0) < 0) return HostErr();
   nodes_.unlinked(*dir.at.node, name, std::move(pin));
+  put_changed(dir, out);
   return {};
 }
 
@@ -108,7 +109,7 @@ Result<void> Server::check_move(const RuleState& from, const RuleState& to,
   return Err(rules_.leads_to_named_path(from) ? EBUSY : EXDEV);
 }
 
-Result<void> Server::rename(Reader& in) {
+Result<void> Server::rename(Reader& in, Writer& out) {
   NodeId old_id = in.u64();
   std::string old_name(in.string(kMaxMessage));
   NodeId new_id = in.u64();
@@ -145,6 +146,8 @@ Result<void> Server::rename(Reader& in) {
       0) {
     return HostErr();
   }
+  put_changed(old_dir, out);
+  put_changed(new_dir, out);
   // rename(2): two links to one inode stay both.
   if (same_inode) return {};
   if (exchange) {

@@ -107,11 +107,11 @@ Result<void> Server::dispatch(Op op, Reader& in, Writer& out, UniqueFd& fd) {
     case Op::kLink:
       return link(in, out);
     case Op::kUnlink:
-      return unlink(in, false);
+      return unlink(in, out, false);
     case Op::kRmdir:
-      return unlink(in, true);
+      return unlink(in, out, true);
     case Op::kRename:
-      return rename(in);
+      return rename(in, out);
     case Op::kMknod:
       return mknod(in, out);
     case Op::kReadlink:
@@ -246,7 +246,13 @@ Result<void> Server::enter_new(const Handle& dir, const std::string& name, const
   Attr attr = TRY(stat_at(dir.fd, name.c_str()));
   Ref<Node> node = TRY(nodes_.enter(dir.at.node, name, attr, rules));
   out.node({node->id, shown(attr, rules, dir.at.tree())});
+  put_changed(dir, out);
   return {};
+}
+
+void Server::put_changed(const Handle& dir, Writer& out) const {
+  auto attr = stat_at(dir.fd, "");
+  out.attr(attr ? shown(*attr, dir.at.rules, dir.at.tree()) : Attr{});
 }
 
 UniqueFd Server::pin_for(const Handle& dir, const std::string& name) {

@@ -66,6 +66,8 @@ class Server {
                          Owner owner, Writer& out);
   Result<void> give_away(const Handle& dir, const std::string& name, Owner owner);
   UniqueFd pin_for(const Handle& dir, const std::string& name);
+  // The attributes of a directory whose names were just changed: the client need not ask for them.
+  void put_changed(const Handle& dir, Writer& out) const;
 
   struct Step {
     Ref<Node> node;
@@ -97,8 +99,8 @@ class Server {
   Result<void> mkdir(Reader& in, Writer& out);
   Result<void> symlink(Reader& in, Writer& out);
   Result<void> link(Reader& in, Writer& out);
-  Result<void> unlink(Reader& in, bool directory);
-  Result<void> rename(Reader& in);
+  Result<void> unlink(Reader& in, Writer& out, bool directory);
+  Result<void> rename(Reader& in, Writer& out);
   Result<void> mknod(Reader& in, Writer& out);
   Result<void> check_move(const RuleState& from, const RuleState& to, bool is_directory) const;
 

@@ -136,9 +136,14 @@ class GoferInode : public Inode {
   void update(const gofer::Attr& attr);
   Attr to_attr() const;
   void set_name(std::string_view name, Ref<GoferInode> inode);
-  // The name was taken out of this directory by us.
+  // The name was taken out of this directory by us; changed() comes after.
   void name_gone(std::string_view name, Inode& child);
-  Result<Ref<Inode>> made(std::string_view name, const gofer::NodeAttr& node);
+  // A name was made here by us, by a call that began at `version`.
+  Result<Ref<Inode>> made(std::string_view name, const gofer::NodeAttr& node, uint32_t version,
+                          const gofer::Attr& after);
+  // This directory's names were changed by us; `after`: its attributes then, which hold unless there
+  // were other changes since `version`.
+  void changed(uint32_t version, const gofer::Attr& after);
 
   gofer::NodeId id_;
   uint64_t lookups_ = 1;

@@ -184,12 +184,23 @@ void GoferInode::prefetch(std::span<const std::string_view> names) {
     at->set_name(copies[walked->steps.size()], {});
 }
 
-Result<Ref<Inode>> GoferInode::made(std::string_view name, const gofer::NodeAttr& node) {
-  auto inode = gofer_fs().inode_for(node);
+void GoferInode::changed(uint32_t version, const gofer::Attr& after) {
+  // Of calls that overlap, none is known to have looked last.
+  bool alone = version == attr_version_;
   ++changes_;
   ++attr_version_;
+  if (alone && after.mode) {
+    update(after);
+  } else {
+    forget_attr();
+  }
+}
+
+Result<Ref<Inode>> GoferInode::made(std::string_view name, const gofer::NodeAttr& node, uint32_t version,
+                                    const gofer::Attr& after) {
+  auto inode = gofer_fs().inode_for(node);
   set_name(name, inode);
-  forget_attr();
+  changed(version, after);
   return Ref<Inode>(std::move(inode));
 }
 
@@ -198,10 +209,12 @@ Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node)
   std::string key(name);
   gofer::NodeId id = id_;
   gofer::Owner owner{node.uid, node.gid};
+  uint32_t version = attr_version_;
+  gofer::Attr after;
   if (S_ISREG(node.mode)) {
     auto created = TRY(gofer_fs().rpc(
-        [&](gofer::GoferClient& c) { return c.create(id, key, node.mode & 0777, O_RDWR | O_EXCL, owner); }));
-    auto inode = TRY(made(key, created.node));
+        [&](gofer::GoferClient& c) { return c.create(id, key, node.mode & 0777, O_RDWR | O_EXCL, owner, &after); }));
+    auto inode = TRY(made(key, created.node, version, after));
     if (created.fd) {
       auto* file = static_cast<GoferInode*>(inode.get());
       file->write_fd_ = make_ref<HostFd>(std::move(created.fd));
@@ -209,18 +222,21 @@ Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node)
     }
     return inode;
   }
-  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.mknod(id, key, node.mode, owner); }));
-  return made(key, made_node);
+  auto made_node =
+      TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.mknod(id, key, node.mode, owner, &after); }));
+  return made(key, made_node, version, after);
 }
 
 Result<Ref<Inode>> GoferInode::mkdir(std::string_view name, const NewNode& node) {
   Ref<GoferInode> self(this);
   std::string key(name);
   gofer::NodeId id = id_;
+  uint32_t version = attr_version_;
+  gofer::Attr after;
   auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) {
-    return c.mkdir(id, key, node.mode & 01777, gofer::Owner{node.uid, node.gid});
+    return c.mkdir(id, key, node.mode & 01777, gofer::Owner{node.uid, node.gid}, &after);
   }));
-  return made(key, made_node);
+  return made(key, made_node, version, after);
 }
 
 Result<Ref<Inode>> GoferInode::symlink(std::string_view name, std::string_view target, const NewNode& node) {
@@ -228,28 +244,29 @@ Result<Ref<Inode>> GoferInode::symlink(std::string_view name, std::string_view t
   Ref<GoferInode> self(this);
   std::string key(name), text(target);
   gofer::NodeId id = id_;
+  uint32_t version = attr_version_;
+  gofer::Attr after;
   auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) {
-    return c.symlink(id, key, text, gofer::Owner{node.uid, node.gid});
+    return c.symlink(id, key, text, gofer::Owner{node.uid, node.gid}, &after);
   }));
-  return made(key, made_node);
+  return made(key, made_node, version, after);
 }
 
 Result<void> GoferInode::link(std::string_view name, Inode& inode) {
   Ref<GoferInode> self(this), target(static_cast<GoferInode*>(&inode));
   std::string key(name);
   gofer::NodeId id = id_, node = target->id_;
-  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.link(node, id, key); }));
-  TRY(made(key, made_node));
+  uint32_t version = attr_version_;
+  gofer::Attr after;
+  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.link(node, id, key, &after); }));
+  TRY(made(key, made_node, version, after));
   target->forget_attr();
   return {};
 }
 
 void GoferInode::name_gone(std::string_view name, Inode& child) {
   auto& gone = static_cast<GoferInode&>(child);
-  ++changes_;
-  ++attr_version_;
   set_name(name, {});
-  forget_attr();
   ++gone.attr_version_;
   gone.forget_attr();
   // The host may give its number to the next file at once.
@@ -269,8 +286,11 @@ Result<void> GoferInode::unlink(std::string_view name, Inode& child) {
   Ref<Inode> keep(&child);
   std::string key(name);
   gofer::NodeId id = id_;
-  TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.unlink(id, key); }));
+  uint32_t version = attr_version_;
+  gofer::Attr after;
+  TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.unlink(id, key, &after); }));
   name_gone(key, child);
+  changed(version, after);
   return {};
 }
 
@@ -279,8 +299,11 @@ Result<void> GoferInode::rmdir(std::string_view name, Inode& child) {
   Ref<Inode> keep(&child);
   std::string key(name);
   gofer::NodeId id = id_;
-  TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.rmdir(id, key); }));
+  uint32_t version = attr_version_;
+  gofer::Attr after;
+  TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.rmdir(id, key, &after); }));
   name_gone(key, child);
+  changed(version, after);
   return {};
 }
 
@@ -290,8 +313,11 @@ Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode&
   Ref<GoferInode> replaced(static_cast<GoferInode*>(target));
   std::string from_name(old_name), to_name(new_name);
   gofer::NodeId from_id = id_, to_id = to->id_;
-  TRY(gofer_fs().rpc(
-      [&](gofer::GoferClient& c) { return c.rename(from_id, from_name, to_id, to_name, flags); }));
+  uint32_t from_version = attr_version_, to_version = to->attr_version_;
+  gofer::Attr from_after, to_after;
+  TRY(gofer_fs().rpc([&](gofer::GoferClient& c) {
+    return c.rename(from_id, from_name, to_id, to_name, flags, &from_after, &to_after);
+  }));
   if (flags & RENAME_EXCHANGE) {
     set_name(from_name, replaced);
   } else {
@@ -299,11 +325,11 @@ Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode&
     set_name(from_name, {});
   }
   to->set_name(to_name, moved);
-  for (GoferInode* i : {this, to.get(), moved.get()}) {
-    ++i->changes_;
-    ++i->attr_version_;
-    i->forget_attr();
-  }
+  changed(from_version, from_after);
+  if (to.get() != this) to->changed(to_version, to_after);
+  ++moved->changes_;
+  ++moved->attr_version_;
+  moved->forget_attr();
   return {};
 }
 
