@@ -35,6 +35,8 @@ class Walker {
     return check_access(task_.creds(), attr, kMayExec);
   }
   Result<void> dot_dot();
+  // Whether the walk is still below where it began; for those that may not leave it.
+  bool below_root() const;
   Result<void> cross();
   Result<Path> child(std::string_view name);
   void prefetch(std::string_view first);
@@ -91,7 +93,22 @@ Result<void> Walker::dot_dot() {
     if (cur_.dentry->parent()) cur_.dentry = cur_.dentry->parent();
     break;
   }
-  return cross();
+  TRY(cross());
+  // What a rename moved out of the root while this walk waited for the host would lead out of it, too:
+  // handle_dots() of fs/namei.c.
+  if ((flags_ & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) && !below_root()) return Err(EAGAIN);
+  return {};
+}
+
+bool Walker::below_root() const {
+  const Mount* mount = cur_.mount.get();
+  const Dentry* dentry = cur_.dentry.get();
+  while (mount != root_.mount.get()) {
+    if (!mount->parent()) return false;
+    dentry = mount->mountpoint().get();
+    mount = mount->parent().get();
+  }
+  return root_.dentry->is_ancestor_of(*dentry);
 }
 
 void Walker::prefetch(std::string_view first) {

@@ -5,6 +5,10 @@
 #include <atomic>
 #include <thread>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "tests/syscalls/test_util.h"
 
 namespace {
@@ -233,6 +237,35 @@ TEST_P(Open, PermissionsAreChecked) {
     return;
   }
   EXPECT_OK(access(path("secret").c_str(), R_OK));  // root may
+}
+
+// openat2(2), EAGAIN: a ".." must not follow a directory that is moved out meanwhile.
+TEST_P(Open, BeneathHoldsWhileDirectoriesMove) {
+  for (const char* dir : {"base", "base/a", "base/a/b", "out"})
+    ASSERT_OK(mkdir(path(dir).c_str(), 0755));
+  test::write_file(path("out/secret"), "x");
+  const std::string inside = path("base/a"), outside = path("out/a");
+  std::atomic<bool> stop = false;
+  std::thread mover([&] {
+    while (!stop) {
+      rename(inside.c_str(), outside.c_str());
+      rename(outside.c_str(), inside.c_str());
+    }
+  });
+  Fd base(open(path("base").c_str(), O_PATH));
+  open_how how{};
+  how.flags = O_RDONLY;
+  how.resolve = RESOLVE_BENEATH;
+  int escapes = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
+  while (std::chrono::steady_clock::now() < end) {
+    Fd fd(static_cast<int>(
+        syscall(SYS_openat2, base.get(), "a/b/../../secret", &how, sizeof how)));
+    if (fd.get() >= 0) ++escapes;
+  }
+  stop = true;
+  mover.join();
+  EXPECT_EQ(escapes, 0);
 }
 
 TEST_P(Open, Openat2Resolve) {
