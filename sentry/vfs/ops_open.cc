@@ -93,6 +93,8 @@ Result<Ref<File>> open_place(Task& task, const Path& place, int flags) {
 Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path, const OpenHow& how) {
   int flags = how.flags;
   if (flags & O_PATH) flags &= O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
+  // Since Linux 6.4; before, a file was made and ENOTDIR said (build_open_flags()).
+  if ((flags & O_CREAT) && (flags & O_DIRECTORY)) return Err(EINVAL);
   uint64_t walk = how.resolve;
   // glibc's __O_TMPFILE holds O_DIRECTORY, which alone is no request for a file.
   bool tmpfile = (flags & __O_TMPFILE & ~O_DIRECTORY) && !(flags & O_PATH);
@@ -127,13 +129,14 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
     if (!last.child.mount) {
       return open_magic_object(task, last.magic, flags);
     }
-    if (last.kind != LastName::Kind::kNormal) return Err(EISDIR);
+    if (last.kind != LastName::Kind::kNormal) return Err(exclusive ? EEXIST : EISDIR);
+    // Before anything else (open_last_lookups()): no file can have such a name.
+    if (last.trailing_slash) return Err(EISDIR);
     if (!last.child.dentry->negative()) {
       if (exclusive) return Err(EEXIST);
-      if (last.trailing_slash || last.child.inode()->is_dir()) return Err(EISDIR);
+      if (last.child.inode()->is_dir()) return Err(EISDIR);
       return finish_open(task, last.child, flags, false);
     }
-    if (last.trailing_slash) return Err(EISDIR);
     TRY(want_write(last.parent));
     TRY(check_place(task, last.parent, kMayWrite | kMayExec));
     if (last.parent.dentry->deleted()) return Err(ENOENT);

@@ -120,6 +120,18 @@ TEST_F(VfsTest, DeletedFilesStayUsable) {
   EXPECT_EQ(read(**f), "data");
 }
 
+TEST_F(VfsTest, CreatingWithASlashBehind) {
+  ASSERT_EQ(write("/f", ""), 0);
+  ASSERT_EQ(mkdir("/d"), 0);
+  EXPECT_EQ(code(open("/f/", O_CREAT | O_EXCL | O_WRONLY)), EISDIR);
+  EXPECT_EQ(code(open("/d/", O_CREAT | O_EXCL | O_RDONLY)), EISDIR);
+  EXPECT_EQ(code(open("/new/", O_CREAT | O_WRONLY)), EISDIR);
+  EXPECT_EQ(code(open("/d/..", O_CREAT | O_EXCL | O_RDONLY)), EEXIST);
+  EXPECT_EQ(code(open("/d/.", O_CREAT | O_RDONLY)), EISDIR);
+  EXPECT_EQ(code(open("/new", O_CREAT | O_DIRECTORY | O_RDONLY)), EINVAL);
+  EXPECT_EQ(find("/new"), ENOENT);
+}
+
 // A chain of directories as deep as a guest likes must not overflow the kernel's stack when it goes.
 TEST_F(VfsTest, DeepChainsDoNotRecurse) {
   mount_root(make_ref<Tmpfs>(1 << 30)->make_root(0755, 1000, 1000));
