@@ -244,9 +244,11 @@ int exec_command(ExecOptions options) {
   if (auto done = configure(*started, *gofer_config, encode_config(config)); !done) {
     return fail_host("internal: the sandbox cannot be configured", done.error().value);
   }
+  auto guard = start_guard(started->sentry.pid);
+  if (!guard) return fail_host("internal: cannot start the guard", guard.error().value);
   Keeper watch({options.timeout_ms, options.quiet, options.summary}, terminal, std::move(*signals),
                std::move(started->sentry), std::move(started->gofer),
-               std::move(started->sentry_socket));
+               std::move(started->sentry_socket), std::move(*guard));
   return watch.run();
 }
 

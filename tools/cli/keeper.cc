@@ -39,13 +39,14 @@ void kill_now(const Child& child) {
 }  // namespace
 
 Keeper::Keeper(KeeperOptions options, Terminal& terminal, SignalState signals, Child sentry,
-               Child gofer, UniqueFd socket)
+               Child gofer, UniqueFd socket, Guard guard)
     : options_(options),
       terminal_(terminal),
       signals_(std::move(signals)),
       sentry_(std::move(sentry)),
       gofer_(std::move(gofer)),
       socket_(std::move(socket)),
+      guard_(std::move(guard)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   for (const int fd : {signals_.fd.get(), sentry_.pidfd.get(), gofer_.pidfd.get(), socket_.get()}) {
     epoll_event event = {};
@@ -184,6 +185,7 @@ void Keeper::handle_signals() {
   while (!exit_code_ && ::read(signals_.fd.get(), &info, sizeof info) == sizeof info) {
     const int signo = static_cast<int>(info.ssi_signo);
     if (signo == SIGCHLD) {
+      check_guard();
       reap_orphans(sentry_.pid, gofer_.pid);
     } else if (signo == SIGWINCH) {
       send(Op::kWindowSize, 0);
@@ -222,6 +224,13 @@ void Keeper::watch_socket() {
   event.events = EPOLLIN | (outbox_.empty() ? 0u : static_cast<unsigned>(EPOLLOUT));
   event.data.fd = socket_.get();
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket_.get(), &event);
+}
+
+// Without it the promise that nothing outlives us would not hold.
+void Keeper::check_guard() {
+  siginfo_t info = {};
+  if (::waitid(P_PID, static_cast<id_t>(guard_.child.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0)
+    fail("internal: the guard was killed");
 }
 
 void Keeper::child_ended() {
@@ -274,6 +283,7 @@ void Keeper::fail(const std::string& line) {
 void Keeper::tear_down() {
   socket_.reset();
   const pid_t session = std::abs(sentry_.pid);
+  dismiss(guard_);
   // Its group, the stubs, in the same moment: by PDEATHSIG alone they end only when it is torn down.
   if (sentry_.pid > 0) ::kill(-sentry_.pid, SIGKILL);
   kill_now(sentry_);

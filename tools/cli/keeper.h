@@ -7,6 +7,7 @@
 #include <string>
 
 #include "platform/keeper/protocol.h"
+#include "tools/cli/guard.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/signals.h"
 #include "tools/cli/terminal.h"
@@ -22,7 +23,7 @@ struct KeeperOptions {
 class Keeper {
  public:
   Keeper(KeeperOptions options, Terminal& terminal, SignalState signals, Child sentry, Child gofer,
-         UniqueFd socket);
+         UniqueFd socket, Guard guard);
 
   // Serves until the sandbox has ended, kills and reaps what is left of it, restores the terminal.
   // Returns uks's exit code.
@@ -40,6 +41,7 @@ class Keeper {
   void handle_signals();
   void check_deadlines();
   void child_ended();
+  void check_guard();
   void send(keeper::Op op, int32_t value, uint32_t seq = 0, UniqueFd fd = {});
   void flush_outbox();
   void watch_socket();
@@ -59,6 +61,7 @@ class Keeper {
   Child sentry_;
   Child gofer_;
   UniqueFd socket_;
+  Guard guard_;
   UniqueFd epoll_;
   std::deque<Outgoing> outbox_;
   std::optional<int> exit_code_;
