@@ -3,6 +3,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -38,6 +39,23 @@ struct Reply {
   uint64_t ret = 0;
   UniqueFd donated;  // given to the stub with the reply
 };
+
+// Guest memory by the stub's own hands, where /proc/PID/mem is refused (Yama, an outer filter).
+class MemoryByOrder {
+ public:
+  // One order of op, addr, length (and prot, flags: UKS_ORDER_CMPXCHG) is carried out by some thread of `mm`
+  // that waits in the sentry; `length` bytes at most (kMaxCopy) move from or to `bytes`. What the stub says
+  // came of it. EFAULT; EIO: there is no such thread, or it does not obey.
+  static constexpr size_t kMaxCopy = 16384;
+  virtual Result<int64_t> order_memory(AddressSpace& mm, const uks_order& order, void* bytes) = 0;
+  bool memory_refused = false;  // found out at the first attempt
+
+ protected:
+  ~MemoryByOrder() = default;
+};
+
+// Whether a thread's stub is in UKS_ACTION_COPY.
+enum class Copying { kNo, kInTurns, kEnding };
 
 class GuestThread : public RefCounted {
  public:
@@ -76,6 +94,8 @@ class GuestThread : public RefCounted {
   }
   // Room for `n` bytes of data that a later order names; null if the slot is full.
   char* reserve_data(uint64_t n, uint64_t* offset);
+  // Whether the last `n` bytes of the data area hold something.
+  bool uses_last(uint64_t n) const { return std::max(data_base_, data_cursor_) > UKS_SLOT_DATA_SIZE - n; }
   uint64_t data_room() const { return UKS_SLOT_DATA_SIZE - data_cursor_; }
   bool add_order(const uks_order& order);
   bool has_order_room() const { return order_count_ < UKS_MAX_ORDERS; }
@@ -100,6 +120,10 @@ class GuestThread : public RefCounted {
   // An ordered child that has not said hello yet, and the way back.
   GuestThread* clone_child = nullptr;
   GuestThread* clone_parent = nullptr;
+  Copying copying = Copying::kNo;
+  uint32_t copy_turn = 0;
+  bool leaving = false;  // its last answer waits for the end of the copying
+  bool wanted = false;   // its task is to run then
   pid_t cloned_pid = 0;  // host id of the ordered child, once it has said hello; 0: not yet
   void link_child(GuestThread& child) {
     unlink_child();
@@ -149,6 +173,7 @@ class AddressSpace : public RefCounted {
   Result<uint32_t> cmpxchg32(uint64_t addr, uint32_t expected, uint32_t desired);
   // The object and offset behind `addr` if it lies in shared memory.
   std::optional<SharedKey> shared_key(uint64_t addr);
+  MemoryByOrder* by_order = nullptr;
   // Opens /proc/PID/mem and maps now rather than at the first use: once the process's first thread has
   // ended, its number no longer leads to the memory (PITFALLS 17).
   void request_memory();
@@ -190,6 +215,9 @@ class AddressSpace : public RefCounted {
 
  private:
   Result<void> open_memory();
+  // True: by orders.
+  Result<bool> choose_way();
+  Result<size_t> copy_by_order(uint32_t op, uint64_t addr, void* bytes, size_t n);
   Result<void> open_maps();
 
   keeper::Channel& keeper_;

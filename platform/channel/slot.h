@@ -39,6 +39,7 @@ enum uks_event {
   UKS_EVENT_CLONED = 5,      // result: what the host's clone returned in the parent
   UKS_EVENT_SIGRETURN = 6,   // args: mask, alternate stack base, size, flags
   UKS_EVENT_IDLE = 7,        // the zygote waits for an order
+  UKS_EVENT_COPIED = 8,      // the end of UKS_ACTION_COPY
 };
 
 enum uks_order_op {
@@ -72,6 +73,7 @@ enum uks_action {
   UKS_ACTION_EXIT_GROUP = 4,  // this host process ends
   UKS_ACTION_CLONE = 5,       // clone with clone_args, then UKS_EVENT_CLONED
   UKS_ACTION_AGAIN = 6,       // then UKS_EVENT_DONE
+  UKS_ACTION_COPY = 7,        // orders[0] at each turn of `copy_turn`; at 0 UKS_EVENT_COPIED
 };
 enum {
   UKS_RESUME_RAX = 1,      // rax = ret
@@ -132,6 +134,11 @@ struct uks_slot {
   struct uks_order orders[UKS_MAX_ORDERS];
   // The kernel clears it when the host thread is gone (CLONE_CHILD_CLEARTID).
   uint32_t alive;
+  // UKS_ACTION_COPY: the sentry counts the turns, the stub says which one is done and what it gave (bytes
+  // copied, a word's old value, or -EFAULT).
+  uint32_t copy_turn;
+  uint32_t copy_done;
+  int64_t copy_result;
 };
 
 // First bytes of the stub's text: where its parts lie, as offsets from the region's base.

@@ -17,10 +17,11 @@ enum class Feature : uint8_t {
   kNotify,        // seccomp user notifications
   kFsgsbase,      // rdfsbase and its kin in user mode, Linux 5.9
   kUserns,        // user namespaces for ordinary users
+  kProcMem,       // /proc/PID/mem of children: Yama and outer filters may refuse it
 };
-inline constexpr size_t kFeatureCount = 8;
+inline constexpr size_t kFeatureCount = 9;
 inline constexpr std::array<std::string_view, kFeatureCount> kFeatureNames = {
-    "wait_killable", "sync_wake", "mseal", "pidfd_thread", "landlock", "notify", "fsgsbase", "userns"};
+    "wait_killable", "sync_wake", "mseal", "pidfd_thread", "landlock", "notify", "fsgsbase", "userns", "proc_mem"};
 
 constexpr std::string_view name_of(Feature feature) { return kFeatureNames[static_cast<size_t>(feature)]; }
 

@@ -102,8 +102,11 @@ long run_order(struct uks_slot* slot, const struct uks_order* order, long donate
       *copied += order->length - rest;
       return rest ? -14 : 0;
     }
-    case UKS_ORDER_COPY_IN:
-      return stub_copy(data, (const void*)order->addr, order->length) ? -14 : 0;
+    case UKS_ORDER_COPY_IN: {
+      const uint64_t rest = stub_copy_rest(data, (const void*)order->addr, order->length);
+      *copied += order->length - rest;
+      return rest ? -14 : 0;
+    }
     case UKS_ORDER_ZERO:
       return stub_zero((void*)order->addr, order->length) ? -14 : 0;
     case UKS_ORDER_MMAP:

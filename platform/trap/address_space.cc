@@ -62,10 +62,28 @@ bool next_mapping(const char*& line, HostMapping& mapping) {
   return true;
 }
 
+Result<bool> AddressSpace::choose_way() {
+  if (!memory_.valid() && by_order && by_order->memory_refused) return true;
+  const auto opened = open_memory();
+  if (opened) return false;
+  if (by_order && (opened.error() == EPERM || opened.error() == EACCES)) return by_order->memory_refused = true;
+  return Err(opened.error());
+}
+
+Result<size_t> AddressSpace::copy_by_order(uint32_t op, uint64_t addr, void* bytes, size_t n) {
+  uks_order order{};
+  order.op = op;
+  order.addr = addr;
+  order.length = std::min(n, MemoryByOrder::kMaxCopy);
+  const int64_t copied = TRY(by_order->order_memory(*this, order, bytes));
+  if (copied <= 0 || static_cast<uint64_t>(copied) > order.length) return Err(EFAULT);
+  return static_cast<size_t>(copied);
+}
+
 Result<size_t> AddressSpace::read_some(uint64_t addr, void* to, size_t n) {
   if (n == 0) return 0;
   if (addr >= 0x7ffffffff000) return Err(EFAULT);
-  TRY(open_memory());
+  if (TRY(choose_way())) return copy_by_order(UKS_ORDER_COPY_IN, addr, to, n);
   const ssize_t r = pread(memory_.get(), to, n, static_cast<off_t>(addr));
   // The file answers EIO for an address without memory, and 0 when the process is gone.
   if (r <= 0) return Err(EFAULT);
@@ -75,7 +93,7 @@ Result<size_t> AddressSpace::read_some(uint64_t addr, void* to, size_t n) {
 Result<size_t> AddressSpace::write_some(uint64_t addr, const void* from, size_t n) {
   if (n == 0) return 0;
   if (addr >= 0x7ffffffff000) return Err(EFAULT);
-  TRY(open_memory());
+  if (TRY(choose_way())) return copy_by_order(UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
   const ssize_t r = pwrite(memory_.get(), from, n, static_cast<off_t>(addr));
   if (r <= 0) return Err(EFAULT);
   return static_cast<size_t>(r);
@@ -94,6 +112,16 @@ Result<void> AddressSpace::write(uint64_t addr, const void* from, size_t n) {
 }
 
 Result<uint32_t> AddressSpace::cmpxchg32(uint64_t addr, uint32_t expected, uint32_t desired) {
+  if (TRY(choose_way())) {
+    uks_order order{};
+    order.op = UKS_ORDER_CMPXCHG;
+    order.addr = addr;
+    order.prot = expected;
+    order.flags = desired;
+    const int64_t result = TRY(by_order->order_memory(*this, order, nullptr));
+    if (result < 0) return Err(EFAULT);
+    return static_cast<uint32_t>(result);
+  }
   uint32_t old;
   TRY(read(addr, &old, sizeof old));
   if (old == expected) TRY(write(addr, &desired, sizeof desired));

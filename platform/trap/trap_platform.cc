@@ -58,6 +58,7 @@ Platform::Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout
   for (auto& [zygote, notifier] : families) {
     auto shard = std::make_unique<Shard>(std::move(notifier));
     auto mm = make_ref<AddressSpace>(keeper_, layout_, static_cast<unsigned>(shards_.size()));
+    mm->by_order = this;
     mm->window = std::move(zygote.window);
     mm->host_pid = zygote.pid;
     mm->take_slot(0);
@@ -199,6 +200,7 @@ void Platform::reap(pid_t pid) {
 void Platform::unlock_and_flush() {
   client_->run_pending();
   refill();
+  end_own_turns();
   unlock_and_send();
 }
 
@@ -259,7 +261,9 @@ void Platform::handle(Shard& shard, const Notification& n) {
   }
   if (n.nr != SYS_getppid) return deny(n);
   if (n.args[1] == UKS_HELLO) return handle_hello(n);
-  if (n.args[1] != UKS_HANDOFF || !thread || n.args[2] != thread->index() || thread->in_sentry) return deny(n);
+  if (n.args[1] != UKS_HANDOFF || !thread || n.args[2] != thread->index()) return deny(n);
+  if (thread->copying == Copying::kEnding) return turns_ended(*thread, n);
+  if (thread->in_sentry) return deny(n);
 
   thread->in_sentry = true;
   thread->notification = n.id;
@@ -452,12 +456,18 @@ void Platform::reply(GuestThread& thread, Reply reply) {
     out.fd = thread.mm().window.fd();
     out.mm = Ref<AddressSpace>(&thread.mm());
   }
-  outgoing_.push_back(std::move(out));
+  if (thread.copying == Copying::kInTurns) end_turns(thread);
+  if (thread.copying == Copying::kEnding) {
+    held_.insert_or_assign(&thread, std::move(out));
+  } else {
+    outgoing_.push_back(std::move(out));
+  }
 }
 
 void Platform::forget(GuestThread* thread) {
   if (const auto it = by_tid_.find(thread->host_tid); it != by_tid_.end() && it->second == thread) by_tid_.erase(it);
   std::erase(pool_, thread);
+  held_.erase(thread);
   AddressSpace& mm = thread->mm();
   const Ref<AddressSpace> keep(&mm);
   thread->gone = true;
@@ -478,7 +488,8 @@ void Platform::end_thread(GuestThread* thread) {
   Reply reply;
   reply.action = UKS_ACTION_EXIT;
   this->reply(*thread, std::move(reply));
-  forget(thread);
+  thread->leaving = thread->copying == Copying::kEnding;
+  if (!thread->leaving) forget(thread);
 }
 
 void Platform::end_process(AddressSpace& mm) {
@@ -511,6 +522,7 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
       pool_size_ = full_pool_;
     }
     mm = make_ref<AddressSpace>(keeper_, layout_, parent.mm().shard());
+    mm->by_order = this;
     mm->window = TRY(Window::create());
     mm->has_shared_memory = parent.mm().has_shared_memory;
     mm->inherit_held(parent.mm());
@@ -556,10 +568,13 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
   store(slot->child_slot, index);
   store(slot->enter_sp, plan.stack);
   parent.clear_data();
+  return child;
+}
+
+void Platform::order_clone(GuestThread& parent) {
   Reply reply;
   reply.action = UKS_ACTION_CLONE;
   this->reply(parent, std::move(reply));
-  return child;
 }
 
 void Platform::abandon_child(GuestThread* child) {
@@ -606,6 +621,7 @@ void Platform::refill() {
       return;
     }
     in_the_making_++;
+    order_clone(*shard.zygote);
     // A pool stub is known by this mark until it is ready; the hello's token lives in `awaited_`.
     (*child)->token = 1;
   }
@@ -675,6 +691,7 @@ void Platform::process_died(pid_t pid) {
     GuestThread* thread = keep.get();
     thread->gone = true;
     thread->in_sentry = false;
+    held_.erase(thread);
     if (thread->token == 1) in_the_making_--;
     // A child process that was ordered, never said hello, and now has nobody to report it.
     if (GuestThread* child = thread->clone_child; child && &child->mm() != mm.get()) child_vanished(child);

@@ -32,6 +32,8 @@ class PlatformClient {
   virtual void on_gone(GuestThread& thread) = 0;
   // A stub came into the pool.
   virtual void on_pool_refilled() = 0;
+  // A thread that was `wanted` while its stub copied can be answered again.
+  virtual void on_turns_ended(GuestThread& thread) = 0;
   // Before the lock is dropped: runs what became runnable.
   virtual void run_pending() = 0;
   // Calls Platform::sweep once in so many milliseconds, unless a call is already due earlier.
@@ -54,7 +56,7 @@ struct StubFamily {
   std::unique_ptr<Notifier> notifier;
 };
 
-class Platform {
+class Platform final : public MemoryByOrder {
  public:
   Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout,
            std::vector<StubFamily> families);
@@ -70,9 +72,11 @@ class Platform {
   void end_thread(GuestThread* thread);
   // Ends the whole process.
   void end_process(AddressSpace& mm);
-  // Tells `parent` to clone; the child is returned at once, without host thread, and reported by
-  // on_started. The parent comes back with UKS_EVENT_CLONED. EAGAIN, ENOMEM, EMFILE.
+  // Prepares a clone of `parent`: the child is returned at once, without host thread. EAGAIN, ENOMEM, EMFILE.
   Result<GuestThread*> clone(GuestThread& parent, const ClonePlan& plan);
+  // Then tells `parent` to make it. The child is reported by on_started, the parent comes back with
+  // UKS_EVENT_CLONED.
+  void order_clone(GuestThread& parent);
   // Gives up a child whose parent's clone failed.
   void abandon_child(GuestThread* child);
   // A fresh stub's only thread, waiting for a reply; null: the pool is empty (see on_pool_refilled).
@@ -131,6 +135,15 @@ class Platform {
     Ref<AddressSpace> mm;   // ... or this does (a window)
   };
 
+  // ---- Copy orders (copy_orders.cc)
+  Result<int64_t> order_memory(AddressSpace& mm, const uks_order& order, void* bytes) override;
+  static GuestThread* thread_to_copy(AddressSpace& mm);
+  static void end_turns(GuestThread& thread);
+  // Of the threads that this host thread has sent to copy.
+  static void end_own_turns();
+  void turns_ended(GuestThread& thread, const Notification& n);
+  static thread_local std::vector<Ref<GuestThread>> in_turns_;
+
   void work(Shard& shard, unsigned index);
   // Hands the receiver's role on where a worker has been blocked for too long. Sleeps while nobody blocks.
   void watch();
@@ -186,6 +199,7 @@ class Platform {
   unsigned suspects_ = 0;                                  // at most so many strays
   uint64_t sweeps_ = 0;                                    // that found none
   std::map<pid_t, int64_t> strangers_;                     // children unknown to us, since when (ms)
+  std::unordered_map<GuestThread*, Outgoing> held_;         // answers to threads whose stubs still copy
   std::vector<Outgoing> outgoing_;
 };
 

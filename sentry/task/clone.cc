@@ -168,6 +168,7 @@ Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
     parent.waiting_for_vfork = true;
   }
   parent.continuation = std::make_unique<ParentContinuation>(child, request);
+  kernel.platform->order_clone(*parent.thread);
   return Err(kNoReply);
 }
 

@@ -76,6 +76,8 @@ void Dispatcher::on_gone(GuestThread& thread) {
 
 void Dispatcher::on_pool_refilled() { kernel_.stub_waiters.wake(EPOLLIN, 1); }
 
+void Dispatcher::on_turns_ended(GuestThread& thread) { kernel_.make_runnable(*thread.task); }
+
 Dispatcher::SweepTimer::SweepTimer(Kernel& k) : Timer(k.timers), kernel(k) {}
 void Dispatcher::SweepTimer::on_expire() { kernel.platform->sweep(); }
 
@@ -96,6 +98,10 @@ void Dispatcher::run_pending() {
     kernel_.run_queue_.pop_front();
     task->queued_ = false;
     if (task->dead || !task->blocked_) continue;
+    if (task->thread && task->thread->copying == Copying::kEnding) {
+      task->thread->wanted = true;
+      continue;
+    }
     task->end_wait();
     task->call_.woken = true;
     run_call(*task);

@@ -23,8 +23,8 @@ t = [threading.Thread(target=lambda: out.append(sum(range(10000)))) for out in [
 print(subprocess.run([\"echo\", \"child\"], capture_output=True).stdout)"'
   same "$tag.perl" 'command -v perl >/dev/null || exit 77; perl -e "\$p = fork // die; if (!\$p) { exit 7 } waitpid \$p, 0; print \$? >> 8, qq(\n)"'
 }
-for mask in -sync_wake -mseal -pidfd_thread -landlock -fsgsbase -userns \
-            -sync_wake,-mseal,-pidfd_thread,-landlock,-fsgsbase,-userns; do
+for mask in -sync_wake -mseal -pidfd_thread -landlock -fsgsbase -userns -proc_mem \
+            -sync_wake,-mseal,-pidfd_thread,-landlock,-fsgsbase,-userns,-proc_mem; do
   programs "$mask"
 done
 clean_env=("${plain_env[@]}")

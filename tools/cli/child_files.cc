@@ -14,6 +14,7 @@
 #include <charconv>
 #include <string>
 
+#include "platform/host/features.h"
 #include "platform/host/identity.h"
 
 namespace uks::cli {
@@ -103,6 +104,7 @@ Result<void> signal_child(pid_t pid, pid_t parent, int signo) {
 }
 
 Result<UniqueFd> open_child_mem(pid_t pid, pid_t parent) {
+  if (is_masked(Feature::kProcMem)) return Err(EPERM);
   return open_checked(pid, parent, "mem", O_RDWR);
 }
 

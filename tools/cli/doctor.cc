@@ -34,6 +34,8 @@ constexpr FeatureText kFeatureTexts[] = {
     {Feature::kLandlock,
      "no file, TCP port, abstract socket or signal is reachable from a sentry that was taken over, even "
      "if its filter failed (Linux 5.13, complete from 6.12)"},
+    {Feature::kProcMem,
+     "guest memory is read and written without the guest's help; by copy orders without, slower"},
     {Feature::kUserns,
      "System V IPC objects and host name are the sandbox's own also for the host kernel, for callers "
      "without root's rights"},
@@ -52,6 +54,8 @@ std::string feature_detail(const HostProbe& probe, Feature feature) {
       return probe.landlock_abi ? fmt::format("interface {}", probe.landlock_abi) : "";
     case Feature::kUserns:
       return probe.userns_reason;
+    case Feature::kProcMem:
+      return probe.yama_scope >= 0 ? fmt::format("kernel.yama.ptrace_scope is {}", probe.yama_scope) : "";
     default:
       return "";
   }
@@ -67,9 +71,6 @@ void add_other_findings(Diagnosis& d, const HostProbe& probe) {
   add("proc", probe.proc_mounted, true, probe.proc_mounted ? "" : "/proc is not mounted",
       "how uks starts its own roles and reaches the guest's memory");
   add("child_list", probe.children_list, false, "", "orphaned processes are found without a walk of all of /proc");
-  add("child_mem", probe.child_mem, true,
-      probe.yama_scope >= 0 ? fmt::format("kernel.yama.ptrace_scope is {}", probe.yama_scope) : "",
-      "the guest's memory is read and written through /proc/PID/mem");
   add("process_vm_readv", probe.process_vm, false, "", "the same in one system call; nothing depends on it yet");
   add("cgroup", probe.cgroup_version != 0, false,
       probe.cgroup_version ? fmt::format("version {}", probe.cgroup_version) : "none at /sys/fs/cgroup",

@@ -143,7 +143,7 @@ void probe_child_memory(HostProbe& probe) {
   probe.process_vm = ::process_vm_readv(pid, &local, 1, &remote, 1, 0) == sizeof copy && copy == word;
   probe.ptrace = ::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) == 0;
   const UniqueFd mem(::open(("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDWR | O_CLOEXEC));
-  probe.child_mem = mem.get() >= 0;
+  probe.has[static_cast<size_t>(Feature::kProcMem)] = mem.get() >= 0;
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
 }

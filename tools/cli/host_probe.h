@@ -21,7 +21,6 @@ struct HostProbe {
   bool proc_mounted = false;                 // /proc is procfs and shows this process
   bool children_list = false;                // /proc/PID/task/TID/children
   bool process_vm = false;                   // process_vm_readv(2) of a child
-  bool child_mem = false;                    // /proc/PID/mem of a child can be opened for writing
   int yama_scope = -1;                       // kernel.yama.ptrace_scope; -1: no Yama
   int outer_filters = 0;                     // seccomp filters that this process is under already
 };

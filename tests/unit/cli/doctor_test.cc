@@ -15,7 +15,7 @@ HostProbe good_host() {
   probe.has.fill(true);
   probe.landlock_abi = 6;
   probe.cgroup_version = 2;
-  probe.filters = probe.ptrace = probe.proc_mounted = probe.children_list = probe.process_vm = probe.child_mem = true;
+  probe.filters = probe.ptrace = probe.proc_mounted = probe.children_list = probe.process_vm = true;
   return probe;
 }
 
