@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "platform/base/mutex.h"
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
 #include "platform/base/unique_fd.h"
@@ -219,6 +220,8 @@ class AddressSpace : public RefCounted {
   Result<bool> choose_way();
   Result<size_t> copy_by_order(uint32_t op, uint64_t addr, void* bytes, size_t n);
   Result<void> open_maps();
+  // Both files are also opened and used with the kernel lock dropped. Once open they stay.
+  Mutex open_mutex_;
 
   keeper::Channel& keeper_;
   const StubLayout& layout_;

@@ -91,7 +91,7 @@ Result<int64_t> set_lock(Task& task, File& file, UserAddr arg, bool ofd, bool wa
   if (f.type == F_WRLCK && !file.writable()) return Err(EBADF);
   FileLocks& locks = file.inode()->locks();
   if (f.type == F_UNLCK) {
-    locks.unlock(wanted.owner, wanted.start, wanted.end);
+    TRY(locks.unlock(wanted.owner, wanted.start, wanted.end));
     return 0;
   }
   auto r = locks.set(wanted);

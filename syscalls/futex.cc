@@ -5,6 +5,7 @@
 #include "platform/platform.h"
 #include "sentry/ipc/futex.h"
 #include "sentry/task/kernel.h"
+#include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
 #include "sentry/time/clock.h"
 
@@ -20,6 +21,20 @@ struct FutexArgs {
   uint32_t val3;
   bool is_private() const { return op & FUTEX_PRIVATE_FLAG; }
 };
+
+// Where the word lies. Before anything else in a call: for a word that may be shared the host's maps are
+// read, which waits for whoever changes mappings there, so the kernel lock is dropped.
+Result<FutexKey> key_of(Task& task, UserAddr addr, bool is_private) {
+  if (is_private || !task.mm->has_shared_memory) return FutexTable::key(*task.mm, addr, is_private);
+  const Ref<AddressSpace> mm = task.mm;
+  Result<FutexKey> key = Err(EFAULT);
+  {
+    Unlocked unlocked;
+    key = FutexTable::key(*mm, addr, false);
+  }
+  if (task.dead || !task.mm) return Err(EINTR);
+  return key;
+}
 
 Result<int64_t> wait(Task& task, const FutexArgs& a, uint32_t bitset, bool absolute) {
   if (bitset == 0) return Err(EINVAL);
@@ -40,7 +55,7 @@ Result<int64_t> wait(Task& task, const FutexArgs& a, uint32_t bitset, bool absol
       return Err(ETIMEDOUT);
     }
   } else {
-    const auto key = TRY(FutexTable::key(*task.mm, a.uaddr, a.is_private()));
+    const auto key = TRY(key_of(task, a.uaddr, a.is_private()));
     auto fresh = std::make_unique<FutexWaiter>(table, task, bitset);
     // First into the queue, then look at the word: a wake between the two is not lost.
     table.enqueue(key, *fresh);
@@ -99,8 +114,8 @@ Result<bool> compare(uint32_t encoded, uint32_t old) {
 
 Result<int64_t> wake_op(Task& task, const FutexArgs& a) {
   FutexTable& table = *task.kernel().futexes;
-  const auto first = TRY(FutexTable::key(*task.mm, a.uaddr, a.is_private()));
-  const auto second = TRY(FutexTable::key(*task.mm, a.uaddr2, a.is_private()));
+  const auto first = TRY(key_of(task, a.uaddr, a.is_private()));
+  const auto second = TRY(key_of(task, a.uaddr2, a.is_private()));
   // The guest's other threads may change the word between the load and the exchange: try again, as
   // the kernel's cmpxchg loop does, but not for ever.
   uint32_t old = TRY(task.copy_in<uint32_t>(a.uaddr2));
@@ -121,8 +136,8 @@ Result<int64_t> requeue(Task& task, const FutexArgs& a, bool compared) {
   const int wake_count = static_cast<int>(a.val);
   const int move_count = static_cast<int>(a.timeout.value);
   if (wake_count < 0 || move_count < 0) return Err(EINVAL);
-  const auto from = TRY(FutexTable::key(*task.mm, a.uaddr, a.is_private()));
-  const auto to = TRY(FutexTable::key(*task.mm, a.uaddr2, a.is_private()));
+  const auto from = TRY(key_of(task, a.uaddr, a.is_private()));
+  const auto to = TRY(key_of(task, a.uaddr2, a.is_private()));
   if (compared && TRY(task.copy_in<uint32_t>(a.uaddr)) != a.val3) return Err(EAGAIN);
   int moved = 0;
   const int woken = task.kernel().futexes->requeue(from, to, wake_count, move_count, &moved);
@@ -131,7 +146,7 @@ Result<int64_t> requeue(Task& task, const FutexArgs& a, bool compared) {
 
 Result<int64_t> wake(Task& task, const FutexArgs& a, uint32_t bitset) {
   if (bitset == 0) return Err(EINVAL);
-  const auto key = TRY(FutexTable::key(*task.mm, a.uaddr, a.is_private()));
+  const auto key = TRY(key_of(task, a.uaddr, a.is_private()));
   // Linux wakes one for counts below 1.
   return task.kernel().futexes->wake(key, std::max(1, static_cast<int>(a.val)), bitset);
 }

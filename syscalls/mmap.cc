@@ -11,6 +11,7 @@
 #include "platform/platform.h"
 #include "sentry/fs/proc/mapped_names.h"
 #include "sentry/task/kernel.h"
+#include "sentry/task/kernel_lock.h"
 #include "sentry/task/shared_memory.h"
 #include "sentry/vfs/fd_table.h"
 #include "sentry/vfs/host_io.h"
@@ -21,9 +22,17 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kPassedFlags = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_NORESERVE | MAP_STACK | MAP_POPULATE | MAP_32BIT;
 
-// ENOMEM unless all of the range is mapped, as the host's table of mappings says.
+// ENOMEM unless all of the range is mapped, as the host's table of mappings says. Drops the kernel lock: the
+// host waits for whoever changes mappings there.
 Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
-  const std::string maps = TRY(task.mm->maps());
+  const Ref<AddressSpace> mm = task.mm;
+  Result<std::string> text = Err(ESRCH);
+  {
+    Unlocked unlocked;
+    text = mm->maps();
+  }
+  const std::string maps = TRY(std::move(text));
+  if (task.dead) return Err(EINTR);
   const uint64_t end = start + length;
   if (end < start) return Err(ENOMEM);
   const char* line = maps.c_str();
@@ -37,6 +46,7 @@ Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
 Result<void> check_address_space(Task& task, uint64_t more) {
   const uint64_t limit = task.group().limits[RLIMIT_AS].rlim_cur;
   if (limit == RLIM64_INFINITY) return {};
+  // A few counters: the host takes no lock of the process for them.
   const std::string statm = TRY(read_host_proc(*task.mm, "statm"));
   const uint64_t used = strtoull(statm.c_str(), nullptr, 10) * kPage;
   constexpr uint64_t kOwn = UKS_STUB_TEXT_SIZE + 0x1000 + UKS_WINDOW_SIZE + uint64_t{UKS_SLOTS} * UKS_AREA_SIZE;

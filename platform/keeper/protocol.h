@@ -8,7 +8,7 @@ namespace uks::keeper {
 enum class Op : uint32_t {
   // sentry -> keeper
   kReady = 1,      // the guest's first process is about to run
-  kKill = 2,       // SIGKILL `pid`, if it is a child of the sentry; no answer
+  kKill = 2,       // SIGKILL (or `value` = SIGSTOP, SIGCONT) to `pid`, if it is a child of the sentry; no answer
   kOpenMem = 3,    // open /proc/`pid`/mem O_RDWR, if a child of the sentry; answered by kMem with the same seq
   kOpenMaps = 4,   // open /proc/`pid`/`text` (one of maps smaps status stat statm) read-only; answered by kMem
   kExit = 5,       // the guest's first process ended: `value` is its wait status

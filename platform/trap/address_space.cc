@@ -1,19 +1,52 @@
 // AddressSpace: one stub process and the ways into its memory.
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "platform/channel/shared_cell.h"
 #include "platform/host/procmap_query.h"
 #include "platform/platform.h"
+#include "platform/trap/slow_access.h"
 
 namespace uks {
+
+namespace {
+
+thread_local int64_t slow_access_ns = 0;
+
+int64_t now_ns() {
+  timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return ts.tv_sec * 1'000'000'000 + ts.tv_nsec;
+}
+
+// Measures an access.
+class AccessClock {
+ public:
+  AccessClock() : start_(now_ns()) {}
+  ~AccessClock() {
+    const int64_t took = now_ns() - start_;
+    if (took > kSlowAccessNs) slow_access_ns += took;
+  }
+  AccessClock(const AccessClock&) = delete;
+  AccessClock& operator=(const AccessClock&) = delete;
+
+ private:
+  int64_t start_;
+};
+
+}  // namespace
+
+int64_t take_slow_access_ns() { return std::exchange(slow_access_ns, 0); }
 
 AddressSpace::~AddressSpace() = default;
 
 Result<void> AddressSpace::open_memory() {
+  const MutexLock lock(open_mutex_);
   if (memory_.valid()) return {};
   if (gone || host_pid == 0) return Err(EIO);
   memory_ = TRY(keeper_.open(keeper::Op::kOpenMem, host_pid));
@@ -21,6 +54,7 @@ Result<void> AddressSpace::open_memory() {
 }
 
 Result<void> AddressSpace::open_maps() {
+  const MutexLock lock(open_mutex_);
   if (maps_.valid()) return {};
   if (gone || host_pid == 0) return Err(ESRCH);
   maps_ = TRY(keeper_.open(keeper::Op::kOpenMaps, host_pid, "maps"));
@@ -83,6 +117,7 @@ Result<size_t> AddressSpace::copy_by_order(uint32_t op, uint64_t addr, void* byt
 Result<size_t> AddressSpace::read_some(uint64_t addr, void* to, size_t n) {
   if (n == 0) return 0;
   if (addr >= 0x7ffffffff000) return Err(EFAULT);
+  const AccessClock clock;
   if (TRY(choose_way())) return copy_by_order(UKS_ORDER_COPY_IN, addr, to, n);
   const ssize_t r = pread(memory_.get(), to, n, static_cast<off_t>(addr));
   // The file answers EIO for an address without memory, and 0 when the process is gone.
@@ -93,6 +128,7 @@ Result<size_t> AddressSpace::read_some(uint64_t addr, void* to, size_t n) {
 Result<size_t> AddressSpace::write_some(uint64_t addr, const void* from, size_t n) {
   if (n == 0) return 0;
   if (addr >= 0x7ffffffff000) return Err(EFAULT);
+  const AccessClock clock;
   if (TRY(choose_way())) return copy_by_order(UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
   const ssize_t r = pwrite(memory_.get(), from, n, static_cast<off_t>(addr));
   if (r <= 0) return Err(EFAULT);

@@ -129,8 +129,12 @@ void exit_robust_list(Task& task) {
   RobustHead head{};
   if (!task.mm->read(head_addr.value, &head, sizeof head)) return;
   constexpr int kLimit = 2048;
+  // Each access may wait for other threads that change mappings, under the kernel lock: whoever makes them
+  // long gives up the rest of the list.
+  constexpr MonotonicNs kMaxTime = 20'000'000;
+  const MonotonicNs end = monotonic_now() + kMaxTime;
   uint64_t entry = head.next;
-  for (int i = 0; i < kLimit && (entry & ~uint64_t{1}) != head_addr.value; i++) {
+  for (int i = 0; i < kLimit && (entry & ~uint64_t{1}) != head_addr.value && monotonic_now() < end; i++) {
     uint64_t next = 0;
     const bool have_next = task.mm->read(entry & ~uint64_t{1}, &next, sizeof next).has_value();
     if ((entry & ~uint64_t{1}) != (head.pending & ~uint64_t{1}) &&

@@ -7,12 +7,14 @@
 #include "platform/base/check.h"
 #include "platform/base/log.h"
 #include "platform/channel/shared_cell.h"
+#include "platform/trap/slow_access.h"
 #include "sentry/signal/defaults.h"
 #include "sentry/task/kernel_lock.h"
 
 namespace uks {
 
 void Dispatcher::on_handoff(GuestThread& thread) {
+  SlowLane::enter_worker();
   const Ref<Task> task(thread.task);
   LOG_TRACE("task {}: event {} nr {} result {} ip {:#x}", task->tid(), thread.event, thread.nr, thread.result, thread.ip);
   switch (thread.event) {
@@ -109,12 +111,23 @@ void Dispatcher::run_pending() {
 }
 
 void Dispatcher::run_call(Task& task) {
+  bool serve = false;
+  if (!slow_lane_.defer(task, &serve)) {
+    run_call_now(task);
+  } else if (serve) {
+    slow_lane_.serve([this](Task& next) { run_call_now(next); });
+  }
+}
+
+void Dispatcher::run_call_now(Task& task) {
   const Ref<Task> keep_task(&task);
   const Ref<GuestThread> thread = task.thread;
   if (!thread) return;
   thread->clear_orders();
   task.in_call_ = true;
+  (void)take_slow_access_ns();
   const Result<int64_t> result = call_(task);
+  slow_lane_.account(task);
   task.in_call_ = false;
   if (strace && !(!result && result.error() == kBlocked)) strace->on_call(task, result);
   if (task.dead) {

@@ -5,6 +5,7 @@
 #include "platform/trap/trap_platform.h"
 #include "sentry/task/deaf_stops.h"
 #include "sentry/task/kernel.h"
+#include "sentry/task/slow_lane.h"
 
 namespace uks {
 
@@ -28,7 +29,8 @@ class Dispatcher final : public PlatformClient {
   void sweep_later(int64_t milliseconds) override;
   void on_fatal(const char* reason) override;
 
-  // Runs the handler of the task's call (again) and completes it unless it blocks.
+  // Runs the handler of the task's call (again) and completes it unless it blocks. Later, if it is the turn
+  // of others.
   void run_call(Task& task);
   // The call in progress has its result: resumes the guest with it, signals first.
   void complete(Task& task, Result<int64_t> result);
@@ -49,6 +51,7 @@ class Dispatcher final : public PlatformClient {
   StraceSink* strace = nullptr;
 
  private:
+  void run_call_now(Task& task);
   // Delivers the next signal, or says how to go on without one. True: the task is resumed (or gone).
   bool deliver_signals(Task& task, std::optional<int64_t> ret, int restart);
   void build_frame(Task& task, const SignalInfo& info, std::optional<int64_t> ret, int restart);
@@ -65,6 +68,7 @@ class Dispatcher final : public PlatformClient {
   Kernel& kernel_;
   CallFunction call_;
   SweepTimer sweep_timer_;
+  SlowLane slow_lane_;
 };
 
 // Writes one line for each finished call, as strace(1) does.

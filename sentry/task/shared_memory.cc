@@ -5,8 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstring>
 #include <unordered_set>
 #include <vector>
 
@@ -26,14 +24,11 @@ void let_go_unmapped(const Ref<AddressSpace>& mm) {
   std::unordered_set<uint64_t> mapped;
   {
     Unlocked unlocked;
-    const auto maps = read_host_proc(*mm, "maps");
+    const auto maps = mm->maps();
     if (!maps) return;
-    for (const char* line = maps->c_str(); *line;) {
-      uint64_t inode = 0;
-      if (sscanf(line, "%*x-%*x %*s %*x %*x:%*x %lu", &inode) == 1 && inode) mapped.insert(inode);
-      const char* end = strchr(line, '\n');
-      if (!end) break;
-      line = end + 1;
+    HostMapping mapping;
+    for (const char* line = maps->c_str(); next_mapping(line, mapping);) {
+      if (mapping.inode) mapped.insert(mapping.inode);
     }
   }
   mm->let_go(*stamp, mapped);

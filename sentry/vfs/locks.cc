@@ -8,12 +8,27 @@
 namespace uks {
 namespace {
 
-// Per inode; Linux has no such bound, but a guest must not fill the kernel's memory with ranges.
-constexpr size_t kMaxRecords = 65536;
+// Per inode, and in the whole sandbox; Linux has no such bounds, but a guest must not fill the kernel's memory
+// with ranges, nor keep it busy with looking through them.
+constexpr size_t kMaxRecords = 16384;
+constexpr size_t kMaxAllRecords = 500'000;
+size_t all_records = 0;  // under the kernel lock
 
 std::vector<std::pair<const void*, const void*>> waits;  // owner -> blocker, under the kernel lock
 
 }  // namespace
+
+FileLocks::~FileLocks() { all_records -= counted_; }
+
+Result<void> FileLocks::check_room(size_t more) const {
+  if (records_.size() + more > kMaxRecords || all_records + more > kMaxAllRecords) return Err(ENOLCK);
+  return {};
+}
+
+void FileLocks::recount() {
+  all_records += records_.size() - counted_;
+  counted_ = records_.size();
+}
 
 const RecordLock* FileLocks::conflict(const RecordLock& wanted) const {
   for (const RecordLock& l : records_) {
@@ -46,7 +61,7 @@ void FileLocks::carve(const void* owner, int64_t start, int64_t end) {
 
 Result<void> FileLocks::set(const RecordLock& wanted) {
   if (conflict(wanted)) return Err(EAGAIN);
-  if (records_.size() >= kMaxRecords) return Err(ENOLCK);
+  TRY(check_room(2));  // itself, and the end of one that it splits
   carve(wanted.owner, wanted.start, wanted.end);
   // Join with neighbours of the same kind, so that lock-by-byte loops stay one range.
   RecordLock merged = wanted;
@@ -63,16 +78,25 @@ Result<void> FileLocks::set(const RecordLock& wanted) {
     return false;
   });
   records_.push_back(merged);
+  recount();
   // A downgrade to a shared lock may let readers in.
   if (!wanted.exclusive) queue_.wake(EPOLLIN);
   return {};
 }
 
-void FileLocks::unlock(const void* owner, int64_t start, int64_t end) {
-  bool any = std::ranges::any_of(records_, [&](const RecordLock& l) { return l.owner == owner; });
-  if (!any) return;
+Result<void> FileLocks::unlock(const void* owner, int64_t start, int64_t end) {
+  bool any = false, splits = false;
+  for (const RecordLock& l : records_) {
+    if (l.owner != owner) continue;
+    any = true;
+    splits = splits || (l.start < start && l.end > end);
+  }
+  if (!any) return {};
+  if (splits) TRY(check_room(1));
   carve(owner, start, end);
+  recount();
   queue_.wake(EPOLLIN);
+  return {};
 }
 
 Result<void> FileLocks::set_flock(const File& file, bool exclusive) {

@@ -24,11 +24,17 @@ struct RecordLock {
 
 class FileLocks {
  public:
+  FileLocks() = default;
+  FileLocks(const FileLocks&) = delete;
+  FileLocks& operator=(const FileLocks&) = delete;
+  ~FileLocks();
+
   // The first lock that `wanted` would conflict with, or null.
   const RecordLock* conflict(const RecordLock& wanted) const;
   // Sets `wanted` over whatever its owner holds there. EAGAIN on a conflict, ENOLCK for too many.
   Result<void> set(const RecordLock& wanted);
-  void unlock(const void* owner, int64_t start, int64_t end);
+  // ENOLCK: a hole in a range makes two of it, and there are too many.
+  Result<void> unlock(const void* owner, int64_t start, int64_t end);
 
   // flock(2) for one open file description. EWOULDBLOCK on a conflict. A conversion gives the old lock
   // up first, as Linux does.
@@ -36,7 +42,7 @@ class FileLocks {
   void drop_flock(const File& file);
 
   // close(2) by a table: its POSIX locks go.
-  void release_owner(const void* owner) { unlock(owner, 0, INT64_MAX); }
+  void release_owner(const void* owner) { (void)unlock(owner, 0, INT64_MAX); }  // splits nothing
   // The last close of a description.
   void release_description(const File& file);
 
@@ -50,7 +56,12 @@ class FileLocks {
     bool exclusive;
   };
   void carve(const void* owner, int64_t start, int64_t end);
+  // ENOLCK: no room for `more` records.
+  Result<void> check_room(size_t more) const;
+  // Keeps the sandbox's count of records right. After every change.
+  void recount();
 
+  size_t counted_ = 0;
   std::vector<RecordLock> records_;
   std::vector<Flock> flocks_;
   WaitQueue queue_;

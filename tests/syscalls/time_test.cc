@@ -1,7 +1,11 @@
 // Clocks, sleeping, interval timers.
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/times.h>
 #include <sys/timex.h>
+
+#include <cstdio>
+#include <cstring>
 
 #include "tests/syscalls/test_util.h"
 
@@ -31,6 +35,32 @@ TEST(Clock, VdsoAndSystemCallAgree) {
       EXPECT_LE(ns(b), ns(c)) << clock;
     }
   }
+}
+
+// What the vDSO cannot answer it asks the kernel, from its own text: with the numbers of this process.
+TEST(Clock, TheVdsosOwnCallsAreAnswered) {
+  clockid_t own;
+  ASSERT_EQ(clock_getcpuclockid(getpid(), &own), 0);
+  timespec a, b;
+  ASSERT_OK(clock_gettime(own, &a));
+  ASSERT_OK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b));
+  EXPECT_LE(a.tv_sec * 1'000'000'000 + a.tv_nsec, b.tv_sec * 1'000'000'000 + b.tv_nsec);
+}
+
+// Its data pages are the host kernel's own: nobody writes them.
+TEST(Clock, VvarIsReadOnly) {
+  FILE* maps = fopen("/proc/self/maps", "r");
+  ASSERT_TRUE(maps);
+  char line[512];
+  while (fgets(line, sizeof line, maps)) {
+    if (!strstr(line, "[vvar")) continue;
+    unsigned long from = 0, to = 0;
+    char perms[5] = {};
+    ASSERT_EQ(sscanf(line, "%lx-%lx %4s", &from, &to, perms), 3);
+    EXPECT_STREQ(perms, "r--p");
+    EXPECT_ERRNO(mprotect(reinterpret_cast<void*>(from), to - from, PROT_READ | PROT_WRITE), EACCES);
+  }
+  fclose(maps);
 }
 
 TEST(Clock, MonotonicNeverGoesBack) {

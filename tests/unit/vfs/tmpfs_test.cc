@@ -69,12 +69,26 @@ TEST_F(VfsTest, LocksSplitAndConflict) {
   auto lock = [](void* owner, int64_t s, int64_t e, bool x) { return RecordLock{s, e, x, owner, 1}; };
   ASSERT_TRUE(locks.set(lock(&a, 0, 99, true)));
   EXPECT_EQ(locks.set(lock(&b, 50, 60, false)).error(), EAGAIN);
-  locks.unlock(&a, 50, 60);
+  EXPECT_TRUE(locks.unlock(&a, 50, 60));
   EXPECT_TRUE(locks.set(lock(&b, 50, 60, true)));
   EXPECT_EQ(locks.conflict(lock(&b, 0, INT64_MAX, true))->start, 0);
   EXPECT_EQ(locks.conflict(lock(&a, 55, 55, false))->owner, &b);
   locks.release_owner(&a);
   EXPECT_EQ(locks.conflict(lock(&b, 0, INT64_MAX, true)), nullptr);
+}
+
+// Every hole makes a record more.
+TEST_F(VfsTest, LocksAreBounded) {
+  FileLocks locks;
+  int a;
+  ASSERT_TRUE(locks.set({0, INT64_MAX, true, &a, 1}));
+  int64_t at = 1;
+  while (at < 100'000 && locks.unlock(&a, at, at)) at += 2;
+  EXPECT_EQ(locks.records().size(), 16384u);
+  EXPECT_EQ(locks.unlock(&a, at, at).error(), ENOLCK);
+  EXPECT_EQ(locks.set({at, at, false, &a, 1}).error(), ENOLCK);
+  EXPECT_TRUE(locks.unlock(&a, 0, at));
+  EXPECT_EQ(locks.records().size(), 1u);
 }
 
 TEST_F(VfsTest, DescriptorsTakeTheLowestNumber) {
