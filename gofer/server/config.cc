@@ -83,7 +83,7 @@ bool parse_config(std::string_view text, Config& config, std::string& problem) {
     problem = "not a JSON object";
     return false;
   }
-  if (!only_keys(json, {"trees", "rules"})) {
+  if (!only_keys(json, {"trees", "rules", "protect_repositories"})) {
     problem = "unknown key";
     return false;
   }
@@ -98,6 +98,12 @@ bool parse_config(std::string_view text, Config& config, std::string& problem) {
           fmt::format("bad tree {}", tree.dump(-1, ' ', true, Json::error_handler_t::replace));
       return false;
     }
+  }
+  bool ok = true;
+  config.protect_repositories = bool_field(json, "protect_repositories", true, ok);
+  if (!ok) {
+    problem = "bad protect_repositories";
+    return false;
   }
   auto rules = json.find("rules");
   if (rules == json.end()) return true;

@@ -16,6 +16,7 @@ struct TreeConfig {
 struct Config {
   std::vector<TreeConfig> trees;
   std::vector<Rule> rules;
+  bool protect_repositories = true;
 };
 
 // Reads the JSON text that gofer_main() describes. On failure returns false and says in `problem`

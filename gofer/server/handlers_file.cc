@@ -69,6 +69,7 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
   if (!visible && !allowed) return Err(allowed.error());
   bool created = false;
   if (!visible) {
+    TRY(check_repository(dir, name, Repositories::Change::kMake));
     auto made = open_beneath(dir.fd, name.c_str(),
                              static_cast<uint64_t>((flags & O_ACCMODE) | O_CREAT | O_EXCL |
                                                    O_NOFOLLOW | O_NONBLOCK | O_NOCTTY),
@@ -141,6 +142,7 @@ Result<void> Server::setattr(Reader& in, Writer& out) {
     if (!file.attr.is_directory() && (changes.mode & (S_ISUID | S_ISGID))) return Err(EPERM);
   }
   if (changes.mask & kSetSize) TRY(check_data_access(file, true));
+  if (changes.mask & kSetMode) TRY(check_repository(file));
   if (changes.mask & (kSetUid | kSetGid)) {
     uid_t uid = changes.mask & kSetUid ? changes.uid : kKeepOwner;
     gid_t gid = changes.mask & kSetGid ? changes.gid : kKeepOwner;

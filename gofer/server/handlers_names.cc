@@ -21,8 +21,11 @@ Result<void> Server::mkdir(Reader& in, Writer& out) {
   std::shared_lock lock(names_lock_);
   Handle dir = TRY(find_directory(id));
   RuleState rules = TRY(changeable_child(dir, name));
+  TRY(check_repository(dir, name, Repositories::Change::kMake));
   if (::mkdirat(dir.fd, name.c_str(), mode & 01777) < 0) return HostErr();
-  return enter_new(dir, name, rules, owner, out);
+  TRY(enter_new(dir, name, rules, owner, out));
+  if (auto attr = stat_at(dir.fd, name.c_str())) repositories_.made(*attr);
+  return {};
 }
 
 Result<void> Server::symlink(Reader& in, Writer& out) {
@@ -36,6 +39,7 @@ Result<void> Server::symlink(Reader& in, Writer& out) {
   std::shared_lock lock(names_lock_);
   Handle dir = TRY(find_directory(id));
   RuleState rules = TRY(changeable_child(dir, name));
+  TRY(check_repository(dir, name, Repositories::Change::kMake));
   if (::symlinkat(target.c_str(), dir.fd, name.c_str()) < 0) return HostErr();
   return enter_new(dir, name, rules, owner, out);
 }
@@ -52,6 +56,7 @@ Result<void> Server::mknod(Reader& in, Writer& out) {
   std::shared_lock lock(names_lock_);
   Handle dir = TRY(find_directory(id));
   RuleState rules = TRY(changeable_child(dir, name));
+  TRY(check_repository(dir, name, Repositories::Change::kMake));
   if (::mknodat(dir.fd, name.c_str(), type | (mode & 01777), 0) < 0) return HostErr();
   return enter_new(dir, name, rules, owner, out);
 }
@@ -72,6 +77,8 @@ Result<void> Server::link(Reader& in, Writer& out) {
   if (file.attr.mode & (S_ISUID | S_ISGID)) return Err(EPERM);
   // Even a file with one link: its only name may be the hidden one, reached by a rule's blind spot.
   if (hidden_->contains(file.attr.dev, file.attr.ino)) return Err(EACCES);
+  TRY(check_repository(dir, name, Repositories::Change::kMake));
+  TRY(check_repository(file));  // by another name it could be written
   // AT_SYMLINK_FOLLOW follows the magic link only, to the very inode; AT_EMPTY_PATH would need a
   // capability.
   if (::linkat(proc_fd_.get(), inode_name(file.fd).c_str(), dir.fd, name.c_str(),
@@ -92,6 +99,7 @@ Result<void> Server::unlink(Reader& in, Writer& out, bool directory) {
   if (int hidden = rules_.visibility(rules_.child(dir.at.rules, name), attr.is_directory()))
     return Err(hidden);
   TRY(changeable_child(dir, name));
+  TRY(check_repository(dir, name, Repositories::Change::kRemove));
   UniqueFd pin = pin_for(dir, name);
   if (::unlinkat(dir.fd, name.c_str(), directory ? AT_REMOVEDIR : 0) < 0) return HostErr();
   nodes_.unlinked(*dir.at.node, name, std::move(pin));
@@ -107,6 +115,57 @@ Result<void> Server::check_move(const RuleState& from, const RuleState& to,
   if (from.action == to.action && from.live == to.live) return {};
   // EXDEV makes mv(1) and others copy, name by name under the rules of the new place.
   return Err(rules_.leads_to_named_path(from) ? EBUSY : EXDEV);
+}
+
+namespace {
+
+// The whole of a regular file. EACCES: it is too big for a configuration.
+Result<std::string> read_configuration(int dir, const std::string& name) {
+  UniqueFd fd = TRY(open_beneath(dir, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+  std::string text;
+  char buffer[16384];
+  for (;;) {
+    const ssize_t n = ::pread(fd.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()));
+    if (n < 0) return HostErr();
+    if (n == 0) return text;
+    text.append(buffer, static_cast<size_t>(n));
+    if (text.size() > Repositories::kMaxConfiguration) return Err(EACCES);
+  }
+}
+
+}  // namespace
+
+Result<void> Server::replace_configuration(const Handle& from, const std::string& source, const Handle& to,
+                                           const std::string& target) {
+  std::string before;
+  if (auto text = read_configuration(to.fd, target)) {
+    before = std::move(*text);
+  } else if (text.error() != ENOENT) {
+    return Err(text.error());
+  }
+  const std::string now = TRY(read_configuration(from.fd, source));
+  TRY(repositories_.may_replace(to.at, target, before, now));
+  const Attr attr = TRY(stat_at(from.fd, source.c_str()));
+  const std::string name = target + ".uks-" + std::to_string(::getpid());
+  (void)::unlinkat(to.fd, name.c_str(), 0);  // of a gofer that was killed right here
+  UniqueFd copy = TRY(open_beneath(to.fd, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, attr.mode & 0777));
+  const auto fill = [&]() -> Result<void> {
+    if (can_give_away_ && ::fchownat(copy.get(), "", attr.uid, attr.gid, AT_EMPTY_PATH) < 0) return HostErr();
+    size_t done = 0;
+    while (done < now.size()) {
+      const ssize_t n = ::pwrite(copy.get(), now.data() + done, now.size() - done, static_cast<off_t>(done));
+      if (n <= 0) return n < 0 ? HostErr() : Err(ENOSPC);
+      done += static_cast<size_t>(n);
+    }
+    if (syscall(SYS_renameat2, to.fd, name.c_str(), to.fd, target.c_str(), 0) < 0) return HostErr();
+    return {};
+  };
+  if (auto filled = fill(); !filled) {
+    (void)::unlinkat(to.fd, name.c_str(), 0);
+    return filled;
+  }
+  if (::unlinkat(from.fd, source.c_str(), 0) < 0) return HostErr();
+  return {};
 }
 
 Result<void> Server::rename(Reader& in, Writer& out) {
@@ -140,8 +199,25 @@ Result<void> Server::rename(Reader& in, Writer& out) {
   } else if (target && target->is_directory() && rules_.leads_to_named_path(new_rules)) {
     return Err(EBUSY);
   }
+  const bool configuration =
+      !exchange && repositories_.is_configuration(new_dir.at, new_dir.fd, new_dir.attr, new_name);
+  using Change = Repositories::Change;
+  TRY(check_repository(old_dir, old_name, exchange ? Change::kMake : Change::kMove));
+  if (!configuration) TRY(check_repository(new_dir, new_name, Change::kMake));
   bool same_inode = target && target->dev == source.dev && target->ino == source.ino;
   UniqueFd pin = exchange || same_inode ? UniqueFd() : pin_for(new_dir, new_name);
+  if (configuration && !same_inode) {
+    if (target && (flags & RENAME_NOREPLACE)) return Err(EEXIST);
+    if (!source.is_regular() || (target && !target->is_regular())) return Err(EACCES);
+    UniqueFd old_pin = pin_for(old_dir, old_name);
+    TRY(replace_configuration(old_dir, old_name, new_dir, new_name));
+    // To the client both names have new files; it finds them by name.
+    nodes_.unlinked(*old_dir.at.node, old_name, std::move(old_pin));
+    nodes_.unlinked(*new_dir.at.node, new_name, std::move(pin));
+    put_changed(old_dir, out);
+    put_changed(new_dir, out);
+    return {};
+  }
   if (syscall(SYS_renameat2, old_dir.fd, old_name.c_str(), new_dir.fd, new_name.c_str(), flags) <
       0) {
     return HostErr();

@@ -12,7 +12,7 @@ namespace uks::gofer {
 //   {"trees":[{"root":"/","writable":false},…],
 //    "rules":[{"path":"/home/u","action":"absent"},…]}      action: rw ro absent deny
 // Paths are absolute; rule paths may hold the globs * ? and ** (a component that stands for any
-// number of components). A rule may carry "track":false: its files are then not recognised by inode
+// number of components). "protect_repositories":false switches off what repositories.h does. A rule may carry "track":false: its files are then not recognised by inode
 // under other names. `connections`: SOCK_SEQPACKET sockets, one served by one thread each; at least
 // one. Closes every other descriptor but 0–2 and `log_fd`, gives up what it does not need (see
 // README.md).

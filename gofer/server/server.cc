@@ -15,11 +15,11 @@
 
 namespace uks::gofer {
 
-Server::Server(std::vector<Rule> rules)
-    : rules_(std::move(rules)), can_give_away_(::geteuid() == 0) {}
+Server::Server(std::vector<Rule> rules, bool protect_repositories)
+    : rules_(std::move(rules)), repositories_(protect_repositories), can_give_away_(::geteuid() == 0) {}
 
 std::unique_ptr<Server> Server::create(Config config, std::string& problem) {
-  std::unique_ptr<Server> server(new Server(std::move(config.rules)));
+  std::unique_ptr<Server> server(new Server(std::move(config.rules), config.protect_repositories));
   if (!server->open_trees(config, problem)) return nullptr;
   return server;
 }
@@ -193,6 +193,22 @@ Result<void> Server::check_changeable(const Handle& file) const {
   return {};
 }
 
+Result<void> Server::check_repository(const Handle& dir, const std::string& name, Repositories::Change change) {
+  return repositories_.check(dir.at, dir.fd, dir.attr, name, change);
+}
+
+Result<void> Server::check_repository(const Handle& file) {
+  if (file.at.detached || !Repositories::concerns(file.at.path)) return {};
+  const size_t slash = file.at.path.rfind('/');
+  const bool in_root = slash == std::string::npos;
+  Located parent = file.at;
+  parent.path = in_root ? std::string() : file.at.path.substr(0, slash);
+  const std::string name = in_root ? file.at.path : file.at.path.substr(slash + 1);
+  UniqueFd fd = TRY(open_path_beneath(file.at.tree().fd.get(), parent.path));
+  const Attr attr = TRY(stat_at(fd.get(), ""));
+  return repositories_.check(parent, fd.get(), attr, name, Repositories::Change::kMake);
+}
+
 Result<void> Server::check_data_access(const Handle& file, bool write) {
   if (file.at.rules.action == Action::kDeny || file.at.rules.action == Action::kAbsent)
     return Err(EACCES);
@@ -206,6 +222,7 @@ Result<void> Server::check_data_access(const Handle& file, bool write) {
   // Linux drops the bits when someone without CAP_FSETID writes, but not for a mapping, nor for
   // root.
   if (write && (file.attr.mode & (S_ISUID | S_ISGID))) return Err(EPERM);
+  if (write) TRY(check_repository(file));
   if (!file.at.tree().kernel_interface && is_kernel_interface(file.fd)) return Err(EACCES);
   return {};
 }

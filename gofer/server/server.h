@@ -10,6 +10,7 @@
 #include "gofer/server/directory.h"
 #include "gofer/server/hidden_inodes.h"
 #include "gofer/server/node.h"
+#include "gofer/server/repositories.h"
 #include "gofer/server/rules.h"
 
 namespace uks::gofer {
@@ -40,7 +41,7 @@ class Server {
     Attr attr;
   };
 
-  explicit Server(std::vector<Rule> rules);
+  Server(std::vector<Rule> rules, bool protect_repositories);
   bool open_trees(const Config& config, std::string& problem);
 
   // Takes one request apart and calls its handler. The answer goes to `out`, `fd`.
@@ -57,6 +58,12 @@ class Server {
   // attributes.
   Result<void> check_data_access(const Handle& file, bool write);
   Result<void> check_changeable(const Handle& file) const;
+  // Errors if a name of `dir`, or the contents or mode of a file, is a repository's to keep.
+  Result<void> check_repository(const Handle& dir, const std::string& name, Repositories::Change change);
+  Result<void> check_repository(const Handle& file);
+  // Puts a checked copy of `source` where git's configuration is to be: rename(2)'s work.
+  Result<void> replace_configuration(const Handle& from, const std::string& source, const Handle& to,
+                                     const std::string& target);
   // Opens exactly the inode of an O_PATH descriptor, with these flags.
   Result<UniqueFd> open_inode(int path_fd, int flags) const;
   std::string inode_name(int path_fd) const;  // relative to proc_fd_
@@ -107,6 +114,7 @@ class Server {
   const RuleSet rules_;
   std::deque<Tree> trees_;  // not changed after create()
   std::unique_ptr<HiddenInodes> hidden_;
+  Repositories repositories_;
   UniqueFd proc_fd_;  // /proc/self/fd
   const bool can_give_away_;
   NodeTable nodes_;

@@ -40,7 +40,7 @@ Program gofer_filter(const GoferDescriptors& descriptors, const Rule& violation,
   policy.on(SYS_openat, when(opens_inode, allow()));
   policy.on({SYS_close, SYS_statx, SYS_fstat, SYS_newfstatat, SYS_fstatfs, SYS_getdents64,
              SYS_readlinkat, SYS_fchownat, SYS_utimensat, SYS_ftruncate, SYS_fsync, SYS_fdatasync,
-             SYS_getxattr, SYS_setxattr, SYS_listxattr, SYS_removexattr, SYS_symlinkat},
+             SYS_pread64, SYS_pwrite64, SYS_getxattr, SYS_setxattr, SYS_listxattr, SYS_removexattr, SYS_symlinkat},
             allow());
   policy.on(SYS_mkdirat, when(arg32(2).masked(kSetId).equals(0), allow()));
   Value type = arg32(2).masked(S_IFMT);

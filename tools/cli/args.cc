@@ -169,6 +169,7 @@ ParsedArgs parse_exec(const Strings& args, size_t begin, ExecOptions o) {
                      {"--rw", &o.rw},
                      {"--hide", &o.hide},
                      {"--tmpfs", &o.tmpfs},
+                     {"--unprotect", &o.unprotect},
                      {"--env", &o.env},
                      {"--pass-env", &o.pass_env},
                      {"--clean-env", &o.clean_env},

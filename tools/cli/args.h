@@ -32,6 +32,7 @@ struct ExecOptions {
   std::string log_file;    // empty: stderr
   int64_t timeout_ms = 0;  // 0: none
   bool quiet = false;
+  bool unprotect = false;
   bool summary = false;
   bool explain = false;
   std::vector<std::string> command;

@@ -234,7 +234,7 @@ int exec_command(ExecOptions options) {
   if (!started) return explain_view(options, view, environment);
   if (!view.errors.empty()) return fail(view.errors.front());
   std::string bad_path;
-  const auto gofer_config = encode_gofer_config(view, bad_path);
+  const auto gofer_config = encode_gofer_config(view, !options.unprotect, bad_path);
   if (!gofer_config) return fail(bad_path + ": paths that are not UTF-8 cannot be shown or hidden");
   if (!options.quiet) {
     for (const std::string& notice : view.notices) print_notice(notice);

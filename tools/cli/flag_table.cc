@@ -52,6 +52,12 @@ constexpr std::array kExecFlags = {
          "What exists at start is refused under every name it has (hard links, links). --hide beats "
          "--ro and --rw for the same path; what those name below a hidden directory shows.",
          ""},
+    Flag{"--unprotect", 0, "", kNone, false, false, "Files",
+         "Let hooks and configuration of git repositories be changed freely.",
+         "Without it, in a directory that passes through, a repository that was there at start keeps "
+         "its hooks, and a change of its configuration that would make git run a command is refused "
+         "with one line: it would run outside the sandbox later.",
+         ""},
     Flag{"--tmpfs", 0, "PATH", kPath, false, true, "Files",
          "Put an empty directory of the sandbox's own at PATH. Its files live in memory and vanish.",
          "", ""},

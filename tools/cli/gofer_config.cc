@@ -37,7 +37,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::optional<std::string> encode_gofer_config(const View& view, std::string& bad_path) {
+std::optional<std::string> encode_gofer_config(const View& view, bool protect_repositories, std::string& bad_path) {
   using nlohmann::json;
   json trees = json::array();
   for (const GoferTree& tree : view.trees) {
@@ -57,7 +57,8 @@ std::optional<std::string> encode_gofer_config(const View& view, std::string& ba
     if (!rule.track) object["track"] = false;
     rules.push_back(std::move(object));
   }
-  const json object = {{"trees", std::move(trees)}, {"rules", std::move(rules)}};
+  const json object = {
+      {"trees", std::move(trees)}, {"rules", std::move(rules)}, {"protect_repositories", protect_repositories}};
   return object.dump();
 }
 

@@ -8,7 +8,7 @@
 namespace uks::cli {
 
 // Nothing if a path is not UTF-8, which JSON cannot carry; `bad_path` is then that path.
-std::optional<std::string> encode_gofer_config(const View& view, std::string& bad_path);
+std::optional<std::string> encode_gofer_config(const View& view, bool protect_repositories, std::string& bad_path);
 
 bool is_utf8(std::string_view text);
 

@@ -358,11 +358,11 @@ TEST(GoferConfig, RefusesWhatJsonCannotCarry) {
   FakeHost host;
   View view = compute_view({}, host);
   std::string bad;
-  const auto text = encode_gofer_config(view, bad);
+  const auto text = encode_gofer_config(view, true, bad);
   ASSERT_TRUE(text);
   EXPECT_TRUE(text->starts_with("{\"rules\":["));
   view.rules.push_back({"/\xff", RuleAction::kDeny, true, ""});
-  EXPECT_FALSE(encode_gofer_config(view, bad));
+  EXPECT_FALSE(encode_gofer_config(view, true, bad));
   EXPECT_TRUE(is_utf8("a\xc3\xa9\xf0\x9f\x98\x80"));
   for (const char* wrong : {"\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"})
     EXPECT_FALSE(is_utf8(wrong));

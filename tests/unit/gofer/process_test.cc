@@ -221,8 +221,6 @@ TEST(GoferFilter, Interpreted) {
                   SYS_open,
                   SYS_creat,
                   SYS_read,
-                  SYS_pread64,
-                  SYS_pwrite64,
                   SYS_mount,
                   SYS_chroot,
                   SYS_unshare,
