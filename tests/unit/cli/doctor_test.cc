@@ -70,7 +70,7 @@ TEST_F(Doctor, JsonParses) {
   ASSERT_FALSE(json.is_discarded());
   EXPECT_EQ(json["can_run"], false);
   EXPECT_EQ(json["kernel"], "6.12.0");
-  EXPECT_EQ(json["features"].size(), kFeatureCount + 7);
+  EXPECT_EQ(json["features"].size(), kFeatureCount + 6);
 }
 
 TEST_F(Doctor, TheProbeOfThisHostAnswers) {

@@ -360,7 +360,7 @@ TEST(GoferConfig, RefusesWhatJsonCannotCarry) {
   std::string bad;
   const auto text = encode_gofer_config(view, true, bad);
   ASSERT_TRUE(text);
-  EXPECT_TRUE(text->starts_with("{\"rules\":["));
+  EXPECT_TRUE(text->starts_with("{\"protect_repositories\":true,\"rules\":["));
   view.rules.push_back({"/\xff", RuleAction::kDeny, true, ""});
   EXPECT_FALSE(encode_gofer_config(view, true, bad));
   EXPECT_TRUE(is_utf8("a\xc3\xa9\xf0\x9f\x98\x80"));
