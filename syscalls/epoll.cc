@@ -26,9 +26,18 @@ Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max,
   if (file->kind() != FileKind::kEpoll) return Err(EINVAL);
   auto& epoll = static_cast<Epoll&>(*file);
   constexpr size_t kBatch = 4096;  // bounds our memory; the guest asks again for the rest
-  auto events = epoll.collect(std::min<size_t>(static_cast<size_t>(max), kBatch));
+  std::vector<Epoll::Used> used;
+  auto events = epoll.collect(std::min<size_t>(static_cast<size_t>(max), kBatch), used);
   if (!events.empty()) {
-    TRY(task.copy_out(out, events.data(), events.size() * sizeof(GuestEpollEvent)));
+    const size_t bytes = events.size() * sizeof(GuestEpollEvent);
+    // Events that are told once are written at once: the stub's order may fail when it is too late to keep
+    // them (ep_send_events() puts back what it could not copy).
+    if (auto r = used.empty() ? task.copy_out(out, events.data(), bytes)
+                              : task.mm->write(out.value, events.data(), bytes);
+        !r) {
+      epoll.put_back(used);
+      return Err(r.error());
+    }
     return static_cast<int64_t>(events.size());
   }
   CallState& call = task.call();

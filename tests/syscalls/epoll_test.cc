@@ -1,4 +1,5 @@
 // epoll: level and edge, one-shot, nesting, closing.
+#include <sys/mman.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -211,6 +212,57 @@ TEST_F(Epoll, ReadHangUpOfASocket) {
   EXPECT_EQ(event.events, uint32_t{EPOLLRDHUP});
   close(s[0]);
   close(s[1]);
+}
+
+// What could not be handed over is there at the next call.
+TEST_F(Epoll, BadBufferLosesNoEvents) {
+  void* gone = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
+  ASSERT_OK(munmap(gone, 4096));
+  for (const uint32_t once : {uint32_t{EPOLLET}, uint32_t{EPOLLONESHOT}}) {
+    ASSERT_OK(control(EPOLL_CTL_ADD, w, EPOLLOUT | once));
+    EXPECT_ERRNO(epoll_wait(ep, static_cast<epoll_event*>(gone), 1, 0), EFAULT);
+    EXPECT_EQ(wait(), 1);
+    EXPECT_EQ(event.events, uint32_t{EPOLLOUT});
+    EXPECT_EQ(wait(), 0);
+    ASSERT_OK(control(EPOLL_CTL_DEL, w, 0));
+  }
+}
+
+// path_limits in fs/eventpoll.c: 500 paths of two epolls may lead to one file.
+TEST_F(Epoll, NoMorePathsThanLinuxHas) {
+  const test::Fd event_fd(eventfd(0, 0));
+  std::vector<test::Fd> middle;
+  int added = 0;
+  for (int i = 0; i < 505; i++) {
+    middle.emplace_back(epoll_create1(EPOLL_CLOEXEC));
+    epoll_event in{};
+    in.events = EPOLLIN;
+    ASSERT_OK(epoll_ctl(middle.back(), EPOLL_CTL_ADD, event_fd, &in));
+    if (control(EPOLL_CTL_ADD, middle.back(), EPOLLIN) == 0) {
+      added++;
+    } else {
+      EXPECT_EQ(errno, EINVAL);
+    }
+  }
+  EXPECT_EQ(added, 500);
+  const uint64_t one = 1;
+  ASSERT_EQ(write(event_fd, &one, sizeof one), ssize_t{sizeof one});
+  EXPECT_EQ(wait(), 1);
+}
+
+TEST_F(Epoll, NoMoreLevelsThanLinuxHas) {
+  std::vector<test::Fd> chain;
+  chain.push_back(std::move(ep));
+  ep = test::Fd(epoll_create1(EPOLL_CLOEXEC));
+  int levels = 1;
+  for (; levels < 10; levels++) {
+    if (control(EPOLL_CTL_ADD, chain.back(), EPOLLIN) != 0) break;
+    chain.push_back(std::move(ep));
+    ep = test::Fd(epoll_create1(EPOLL_CLOEXEC));
+  }
+  EXPECT_EQ(errno, ELOOP);
+  EXPECT_EQ(levels, 5);  // EP_MAX_NESTS above the first
 }
 
 }  // namespace

@@ -15,6 +15,11 @@ constexpr uint32_t kPrivateBits = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEX
 constexpr uint32_t kExclusiveAllowed =
     EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 
+// How many paths of 2, 3, 4, 5 epolls may lead to one file; any number of paths of one (path_limits in the
+// kernel).
+constexpr std::array<int, Epoll::kMaxNesting> kPathLimits = {500, 100, 50, 10};
+uint64_t last_round = 0;  // of walks over epolls, under the kernel lock
+
 }  // namespace
 
 EpollItem::EpollItem(Epoll& epoll, int fd, File& file, uint32_t events, uint64_t data)
@@ -65,6 +70,7 @@ void Epoll::watch(EpollItem& item) {
 
 std::optional<int> Epoll::depth_below(const Epoll* target, int budget) const {
   if (this == target || budget < 0) return std::nullopt;
+  if (visit_round_ == last_round) return depth_;
   int deepest = 0;
   for (const auto& [key, item] : items_) {
     if (key.second->kind() != FileKind::kEpoll) continue;
@@ -72,16 +78,47 @@ std::optional<int> Epoll::depth_below(const Epoll* target, int budget) const {
     if (!below) return std::nullopt;
     deepest = std::max(deepest, *below + 1);
   }
+  visit_round_ = last_round;
+  depth_ = deepest;
   return deepest;
 }
 
 int Epoll::depth_above(int budget) const {
+  if (visit_round_ == last_round) return depth_;
   int highest = 0;
   if (budget == 0) return highest;
   for (const EpollItem* item = epoll_items; item; item = item->next_of_file_) {
     highest = std::max(highest, item->epoll_.depth_above(budget - 1) + 1);
   }
+  visit_round_ = last_round;
+  depth_ = highest;
   return highest;
+}
+
+// reverse_path_check_proc() in the kernel: ends at the first path too many.
+bool Epoll::paths_fit(const File& file, PathCounts& counts, size_t length) {
+  for (const EpollItem* item = file.epoll_items; item; item = item->next_of_file_) {
+    if (item->epoll_.epoll_items) {
+      if (length + 1 >= counts.size() || !paths_fit(item->epoll_, counts, length + 1)) return false;
+    } else if (length > 0 && ++counts[length] > kPathLimits[length - 1]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Epoll::paths_below_fit() const {
+  if (visit_round_ == last_round) return true;
+  visit_round_ = last_round;
+  for (const auto& [key, item] : items_) {
+    if (key.second->kind() == FileKind::kEpoll) {
+      if (!static_cast<const Epoll*>(key.second)->paths_below_fit()) return false;
+      continue;
+    }
+    PathCounts counts{};
+    if (!paths_fit(*key.second, counts, 0)) return false;
+  }
+  return true;
 }
 
 Result<void> Epoll::add(int fd, File& file, GuestEpollEvent event) {
@@ -91,7 +128,9 @@ Result<void> Epoll::add(int fd, File& file, GuestEpollEvent event) {
     if ((event.events & ~kExclusiveAllowed) || file.kind() == FileKind::kEpoll) return Err(EINVAL);
   }
   if (file.kind() == FileKind::kEpoll) {
+    last_round++;
     const auto below = static_cast<Epoll&>(file).depth_below(this, kMaxNesting);
+    last_round++;
     if (!below || *below + 1 + depth_above(kMaxNesting + 1) > kMaxNesting) return Err(ELOOP);
   }
   if (items_.contains({fd, &file})) return Err(EEXIST);
@@ -100,6 +139,16 @@ Result<void> Epoll::add(int fd, File& file, GuestEpollEvent event) {
       std::make_unique<EpollItem>(*this, fd, file, uint32_t{event.events}, uint64_t{event.data});
   EpollItem& added = *item;
   items_.emplace(Key{fd, &file}, std::move(item));
+  // The paths became more only if this epoll is watched itself, or another is watched now.
+  const bool nested = file.kind() == FileKind::kEpoll;
+  if (nested || epoll_items) {
+    last_round++;
+    PathCounts counts{};
+    if (nested ? !static_cast<Epoll&>(file).paths_below_fit() : !paths_fit(file, counts, 0)) {
+      items_.erase({fd, &file});
+      return Err(EINVAL);
+    }
+  }
   watch(added);
   return {};
 }
@@ -133,7 +182,7 @@ uint32_t Epoll::poll_events() {
   return 0;
 }
 
-std::vector<GuestEpollEvent> Epoll::collect(size_t max) {
+std::vector<GuestEpollEvent> Epoll::collect(size_t max, std::vector<Used>& used) {
   std::vector<GuestEpollEvent> events;
   // Level-triggered items go back to the end, so each is looked at once.
   size_t left = ready_.size();
@@ -145,6 +194,7 @@ std::vector<GuestEpollEvent> Epoll::collect(size_t max) {
       continue;
     }
     events.push_back({happened, item.data_});
+    if (item.events_ & (EPOLLONESHOT | EPOLLET)) used.push_back({{item.fd_, &item.file_}, item.events_});
     if (item.events_ & EPOLLONESHOT) {
       item.events_ &= kPrivateBits;
       clear_ready(item);
@@ -155,6 +205,15 @@ std::vector<GuestEpollEvent> Epoll::collect(size_t max) {
     }
   }
   return events;
+}
+
+void Epoll::put_back(const std::vector<Used>& used) {
+  for (const Used& u : used) {
+    const auto it = items_.find(u.key);
+    if (it == items_.end()) continue;
+    it->second->events_ = u.events;
+    set_ready(*it->second);
+  }
 }
 
 std::string Epoll::fdinfo() const {

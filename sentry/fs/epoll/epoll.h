@@ -1,5 +1,6 @@
 // epoll(7): an interest list, and the part of it that may be ready.
 #pragma once
+#include <array>
 #include <list>
 #include <map>
 #include <memory>
@@ -57,30 +58,47 @@ class Epoll final : public File {
   WaitQueue* wait_queue() override { return &queue_; }
   std::string fdinfo() const override;
 
-  // epoll_ctl(2). EPERM: the file cannot be polled. ELOOP, EEXIST, ENOENT, EINVAL, ENOSPC.
+  // epoll_ctl(2). EPERM: the file cannot be polled. ELOOP: a circle, or too deep; EINVAL also: too many
+  // paths of epolls lead to one file. EEXIST, ENOENT, ENOSPC.
   Result<void> add(int fd, File& file, GuestEpollEvent event);
   Result<void> modify(int fd, File& file, GuestEpollEvent event);
   Result<void> remove(int fd, File& file);
 
+  using Key = std::pair<int, File*>;
+  // An event that collect() used up: edge-triggered, or the one of EPOLLONESHOT.
+  struct Used {
+    Key key;
+    uint32_t events;  // as registered
+  };
   // Takes up to `max` events that hold now.
-  std::vector<GuestEpollEvent> collect(size_t max);
+  std::vector<GuestEpollEvent> collect(size_t max, std::vector<Used>& used);
+  // They did not reach the guest: they are to be had again.
+  void put_back(const std::vector<Used>& used);
 
  private:
   friend class EpollItem;
   friend void forget_epoll_items(File& file);
-  using Key = std::pair<int, File*>;
   void set_ready(EpollItem& item);
   void clear_ready(EpollItem& item);
   // Registers on the file's queue and looks at once whether it is ready.
   void watch(EpollItem& item);
-  // How many levels of epolls lie below this one; nullopt: `target` is among them, or too many.
+  // How many levels of epolls lie below this one; nullopt: `target` is among them, or too many. Each epoll
+  // is looked at once a round (`visit_round_`), by however many paths it is reached.
   std::optional<int> depth_below(const Epoll* target, int budget) const;
   int depth_above(int budget) const;
+  // Whether no file below, directly or not, is reached by too many paths (reverse_path_check() in the
+  // kernel): each wake-up walks all of them.
+  bool paths_below_fit() const;
+  using PathCounts = std::array<int, kMaxNesting + 1>;  // by length less 1
+  static bool paths_fit(const File& file, PathCounts& counts, size_t length);
 
   Ref<Inode> inode_;
   std::map<Key, std::unique_ptr<EpollItem>> items_;
   std::list<EpollItem*> ready_;
   WaitQueue queue_;
+  // The last walk that came here, and what it found.
+  mutable uint64_t visit_round_ = 0;
+  mutable int depth_ = 0;
 };
 
 // Ends all registrations of a description that goes away.
