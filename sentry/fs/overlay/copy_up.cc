@@ -1,4 +1,6 @@
 // Copy-up: bringing lower files into the upper layer before they change.
+#include <sys/epoll.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -49,7 +51,7 @@ void OverlayInode::set_upper(Ref<TmpfsInode> upper) {
   overlay().by_upper_[upper_.get()] = this;
 }
 
-Result<Ref<TmpfsInode>> OverlayInode::make_copy(uint64_t max_bytes) {
+Result<Ref<TmpfsInode>> OverlayInode::make_copy(uint64_t max_bytes, uint32_t& other_links) {
   Ref<Inode> low = lower_;
   Attr a = TRY(low->getattr());
   TRY(overlay().upper_fs_->check_inodes());
@@ -74,7 +76,7 @@ Result<Ref<TmpfsInode>> OverlayInode::make_copy(uint64_t max_bytes) {
   copy->attr().atime = a.atime;
   copy->attr().mtime = a.mtime;
   copy->attr().btime = a.btime;
-  if (!is_dir() && a.nlink > 1) lower_links_ = a.nlink - 1;
+  other_links = !is_dir() && a.nlink > 1 ? a.nlink - 1 : 0;
   return copy;
 }
 
@@ -82,17 +84,65 @@ Result<void> OverlayInode::copy_up(uint64_t max_bytes) {
   if (upper_) return {};
   Ref<OverlayInode> self(this);
   Ref<FileSystem> keep(&fs());
+  if (is_regular()) {
+    // The data of a big file takes seconds: other changes of the overlay must not wait for it.
+    while (copying_) overlay().copied_.wait();
+    if (upper_) return {};
+    copying_ = true;
+    const auto done = copy_up_ahead(max_bytes);
+    copying_ = false;
+    overlay().copied_.signal();
+    overlay().copied_queue_.wake(EPOLLIN);
+    if (!done || upper_) return done;
+  }
   std::lock_guard lock(overlay().changing_);
   return copy_up_locked(max_bytes);
 }
 
-Result<void> OverlayInode::copy_up_locked(uint64_t max_bytes) {
+Result<void> OverlayInode::copy_up_ahead(uint64_t max_bytes) {
+  constexpr int kTries = 3;  // for a lower file that changes; then with everything held
+  for (int i = 0; i < kTries; i++) {
+    const Ref<Inode> low = lower_;
+    const Attr before = TRY(low->getattr());
+    Copy copy;
+    copy.inode = TRY(make_copy(max_bytes, copy.other_links));
+    std::lock_guard lock(overlay().changing_);
+    if (upper_) return {};
+    const Attr after = TRY(low->getattr());
+    if (low != lower_ || before.size != after.size || before.mtime.tv_sec != after.mtime.tv_sec ||
+        before.mtime.tv_nsec != after.mtime.tv_nsec) {
+      continue;
+    }
+    return copy_up_locked(max_bytes, &copy);
+  }
+  return {};
+}
+
+void OverlayInode::copy_files_ahead(size_t budget) {
+  std::vector<Ref<OverlayInode>> todo{Ref<OverlayInode>(this)};
+  while (!todo.empty() && budget-- > 0) {
+    const Ref<OverlayInode> at = std::move(todo.back());
+    todo.pop_back();
+    if (at->is_regular() && !at->copy_up()) return;
+    if (!at->is_dir()) continue;
+    const auto entries = at->list();
+    if (!entries) return;
+    for (const DirEntry& e : *entries) {
+      auto child = at->find(e.name);
+      if (child && *child) todo.push_back(ref_cast<OverlayInode>(*child));
+    }
+  }
+}
+
+Result<void> OverlayInode::copy_up_locked(uint64_t max_bytes, Copy* made) {
   if (upper_) return {};
   // The directories above first, from the top.
   std::vector<Ref<OverlayInode>> chain;
   for (Ref<OverlayInode> dir = parent_; dir && !dir->upper_; dir = dir->parent_) chain.push_back(dir);
   for (auto it = chain.rbegin(); it != chain.rend(); ++it) TRY((*it)->copy_up_locked(0));
-  auto copy = TRY(make_copy(max_bytes));
+  uint32_t other_links = made ? made->other_links : 0;
+  auto copy = made ? std::move(made->inode) : TRY(make_copy(max_bytes, other_links));
+  lower_links_ = other_links;
   if (parent_) {
     // Copying a file up is no change of its directory.
     TmpfsInode& dir = *parent_->upper_;

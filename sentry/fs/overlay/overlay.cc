@@ -2,10 +2,12 @@
 #include "sentry/fs/overlay/overlay.h"
 
 #include <dirent.h>
+#include <sys/epoll.h>
 
 #include <set>
 
 #include "sentry/fs/overlay/layers.h"
+#include "sentry/task/task.h"
 
 namespace uks {
 namespace {
@@ -183,7 +185,11 @@ Result<Ref<File>> OverlayInode::open(Task& task, const Path& path, int flags) {
     }
     return make_ref<DirFile>(path, flags);
   }
-  if ((flags & O_ACCMODE) != O_RDONLY && is_regular()) TRY(copy_up());
+  if ((flags & O_ACCMODE) != O_RDONLY && is_regular()) {
+    // The first one copies; the others must not keep the sentry's threads waiting.
+    if (copying_ && !upper_) return Err(task.block({{&overlay().copied_queue_, EPOLLIN}}));
+    TRY(copy_up());
+  }
   if (upper_) return upper_->open(task, path, flags);
   Ref<Inode> low = lower_;
   auto file = TRY(low->open(task, path, flags));

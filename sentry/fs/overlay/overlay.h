@@ -6,6 +6,7 @@
 
 #include "sentry/fs/overlay/sleep_lock.h"
 #include "sentry/fs/tmpfs/tmpfs.h"
+#include "sentry/task/wait_queue.h"
 #include "sentry/vfs/dir_file.h"
 #include "sentry/vfs/inode.h"
 
@@ -42,8 +43,11 @@ class Overlay : public FileSystem {
   MonotonicNs ttl_;
   uint64_t baseline_ = 0;
   // All changes of the upper layer, one after the other: they look at the lower layer, which drops the
-  // kernel lock.
+  // kernel lock. Not while the data of a file is copied.
   SleepLock changing_;
+  // Some file's data were copied up.
+  SleepEvent copied_;
+  WaitQueue copied_queue_;
   std::unordered_map<const Inode*, OverlayInode*> by_upper_, by_lower_;
   // Copied-up files that have other names in the lower layer: those must keep leading here.
   std::vector<Ref<OverlayInode>> linked_;
@@ -89,9 +93,21 @@ class OverlayInode : public Inode {
   // Do lower names shine through?
   bool merges() const;
   void set_upper(Ref<TmpfsInode> upper);
+  struct Copy {
+    Ref<TmpfsInode> inode;
+    uint32_t other_links = 0;  // names in the lower layer besides the copied one
+  };
+  // Copies the data without `changing_`, then takes that. Still no upper file: the lower one changes all
+  // the time.
+  Result<void> copy_up_ahead(uint64_t max_bytes);
+  // The same for what lies below this directory, so that a rename has little left to copy. At most `budget`
+  // files; what fails is met again.
+  void copy_files_ahead(size_t budget);
+  // May drop the kernel lock, with `changing_` held or without.
+  Result<Ref<TmpfsInode>> make_copy(uint64_t max_bytes, uint32_t& other_links);
   // ---- All below: with `changing_` held.
-  Result<void> copy_up_locked(uint64_t max_bytes);
-  Result<Ref<TmpfsInode>> make_copy(uint64_t max_bytes);
+  // `made`: what copy_up_ahead() has.
+  Result<void> copy_up_locked(uint64_t max_bytes, Copy* made = nullptr);
   // A directory and everything below it; the lower layer no longer matters to them. EXDEV: too much.
   Result<void> copy_up_tree(size_t& budget);
   // Is there a lower file of this name that a removal must hide?
@@ -104,6 +120,7 @@ class OverlayInode : public Inode {
   Result<bool> is_empty();
 
   uint32_t type_;
+  bool copying_ = false;  // copy_up_ahead() is at work
   Ref<TmpfsInode> upper_;
   Ref<Inode> lower_;
   // Where the lower file is named, for copy-up; null when that name was removed.

@@ -100,6 +100,7 @@ Result<Ref<Inode>> OverlayInode::create_unnamed(const NewNode& node) {
 Result<void> OverlayInode::link(std::string_view name, Inode& inode) {
   Ref<OverlayInode> self(this), target(static_cast<OverlayInode*>(&inode));
   std::string key(name);
+  TRY(target->copy_up());
   std::lock_guard lock(overlay().changing_);
   TRY(target->copy_up_locked(UINT64_MAX));
   TRY(prepare_new(key));
@@ -151,8 +152,10 @@ Result<void> OverlayInode::rename(std::string_view old_name, Inode& source, Inod
   Ref<OverlayInode> self(this), to(static_cast<OverlayInode*>(&new_dir)), moved(static_cast<OverlayInode*>(&source));
   Ref<OverlayInode> replaced(static_cast<OverlayInode*>(target));
   std::string from_name(old_name), to_name(new_name);
-  std::lock_guard lock(overlay().changing_);
   bool exchange = flags & RENAME_EXCHANGE;
+  moved->copy_files_ahead(kMaxTree);
+  if (exchange) replaced->copy_files_ahead(kMaxTree);
+  std::lock_guard lock(overlay().changing_);
 
   // Everything that may wait or fail comes first; then the upper layer changes in one go.
   auto bring_up = [](OverlayInode& inode) -> Result<void> {
