@@ -6,6 +6,7 @@
 
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
+#include "sentry/task/close_later.h"
 
 namespace uks {
 
@@ -41,9 +42,10 @@ class PageQuota final : public RefCounted {
   }
   uint64_t used() const { return used_; }
   uint64_t limit() const { return limit_; }
-  // Before ENOSPC: asks the host what is really mapped, if `pages` more do not fit. May drop the kernel
-  // lock.
+  // Before ENOSPC, if `pages` more do not fit: waits for files that are being freed, asks the host what is
+  // really mapped. May drop the kernel lock.
   void make_room(uint64_t pages) {
+    if (pages > available() && used_ > 0) (void)wait_for_closes();
     if (parent_) return parent_->make_room(pages);
     if (pages > available() && used_ > 0 && reclaim) reclaim();
   }

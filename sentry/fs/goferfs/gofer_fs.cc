@@ -3,7 +3,17 @@
 
 #include <algorithm>
 
+#include "sentry/task/close_later.h"
+#include "sentry/vfs/host_io.h"
+
 namespace uks {
+
+HostFd::~HostFd() {
+  // The last descriptor of a removed file frees its blocks.
+  constexpr off_t kMuch = off_t{16} << 20;
+  struct stat st;
+  if (host_fstat(fd_.get(), &st) == 0 && st.st_nlink == 0 && st.st_size > kMuch) close_later(std::move(fd_), nullptr);
+}
 
 Result<Ref<GoferInode>> GoferFs::attach() {
   if (root_) return root_;
@@ -48,14 +58,36 @@ uint64_t GoferFs::guest_ino(const gofer::Attr& a) {
   return a.ino + (static_cast<uint64_t>(index) << 45);
 }
 
-void GoferFs::drop_names() {
-  // Refs of children may destroy inodes, which changes the map: collect first.
-  std::vector<Ref<GoferInode>> dirs;
-  for (auto& [key, inode] : inodes_) {
-    if (!inode->names_.empty()) dirs.push_back(Ref<GoferInode>(inode));
+void GoferFs::note_name(GoferInode& dir) {
+  if (dir.names_.size() == 1) dir.named_position_ = named_dirs_.insert(named_dirs_.end(), &dir);
+  if (++names_ > kMaxNames) evict_names();
+}
+
+void GoferFs::uncount_names(GoferInode& dir, size_t count) {
+  names_ -= count;
+  if (dir.names_.empty() && count > 0) named_dirs_.erase(dir.named_position_);
+}
+
+void GoferFs::evict_names() {
+  // Inodes go when the lists are in order again: an inode's end takes its own names with it.
+  std::vector<Ref<GoferInode>> gone;
+  size_t second_chances = named_dirs_.size();
+  for (size_t left = kEvictNames; left > 0 && !named_dirs_.empty();) {
+    GoferInode& dir = *named_dirs_.front();
+    if (dir.names_used_ && second_chances > 0) {
+      second_chances--;
+      dir.names_used_ = false;
+      named_dirs_.splice(named_dirs_.end(), named_dirs_, named_dirs_.begin());
+      continue;
+    }
+    size_t count = 0;
+    for (; left > 0 && !dir.names_.empty(); left--, count++) {
+      const auto it = dir.names_.begin();
+      if (it->second.inode) gone.push_back(std::move(it->second.inode));
+      dir.names_.erase(it);
+    }
+    uncount_names(dir, count);
   }
-  for (auto& dir : dirs) dir->names_.clear();
-  names_ = 0;
 }
 
 void GoferFs::note_fd(GoferInode& inode) {

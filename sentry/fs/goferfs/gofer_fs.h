@@ -1,6 +1,7 @@
 // goferfs: a tree of the host, through the gofer. Names and attributes are believed for a few
 // milliseconds; data moves through donated descriptors, never through the gofer.
 #pragma once
+#include <list>
 #include <map>
 #include <string>
 #include <tuple>
@@ -20,6 +21,7 @@ class GoferInode;
 class HostFd : public RefCounted {
  public:
   explicit HostFd(UniqueFd fd) : fd_(std::move(fd)) {}
+  ~HostFd() override;
   int get() const { return fd_.get(); }
 
  private:
@@ -60,10 +62,11 @@ class GoferFs : public FileSystem {
   // The inode of an answer: the one already known, or a new one.
   Ref<GoferInode> inode_for(const gofer::NodeAttr& node);
   uint64_t guest_ino(const gofer::Attr& a);
-  void count_name() {
-    if (++names_ > kMaxNames) drop_names();
-  }
-  void drop_names();
+  // A directory's cache got one more name. Keeps all of them bounded: a clock over directories.
+  void note_name(GoferInode& dir);
+  void evict_names();
+  // `count` names of `dir` are gone.
+  void uncount_names(GoferInode& dir, size_t count);
   // Keeps the number of cached descriptors bounded.
   void note_fd(GoferInode& inode);
   // The file has no name any more: nothing but its open files may keep it, or the host's disk stays
@@ -76,6 +79,7 @@ class GoferFs : public FileSystem {
   void flush_forgets();
 
   static constexpr size_t kMaxNames = 100'000;
+  static constexpr size_t kEvictNames = 1000;
   static constexpr size_t kMaxFds = 2048;
   static constexpr size_t kForgetBatch = 256;
   static constexpr MonotonicNs kForgetDelay = 100'000'000;
@@ -89,7 +93,8 @@ class GoferFs : public FileSystem {
   std::vector<uint64_t> devices_;  // host devices met so far; the root's is the first
   std::vector<gofer::Forget> forgets_;
   MonotonicNs forget_by_ = kNever;
-  size_t names_ = 0;
+  size_t names_ = 0;                    // in the caches of all directories
+  std::list<GoferInode*> named_dirs_;   // with cached names; those seen longest ago first
   std::vector<Ref<GoferInode>> with_fds_;  // a clock of inodes that cache descriptors; may hold null
   size_t clock_hand_ = 0;
 };
@@ -154,6 +159,8 @@ class GoferInode : public Inode {
   uint32_t attr_version_ = 0;  // own changes: an answer asked for before them is old
   uint32_t changes_ = 0;       // likewise for names
   std::unordered_map<std::string, Name, StringHash, std::equal_to<>> names_;
+  std::list<GoferInode*>::iterator named_position_;  // in GoferFs::named_dirs_, while `names_` is not empty
+  bool names_used_ = false;                          // since the clock came by
   std::optional<std::string> link_target_;
   Ref<HostFd> read_fd_, write_fd_;
   size_t clock_slot_ = 0;

@@ -41,6 +41,9 @@ GoferInode::~GoferInode() {
   GoferFs& fs = gofer_fs();
   auto it = fs.inodes_.find(key_);
   if (it != fs.inodes_.end() && it->second == this) fs.inodes_.erase(it);
+  const size_t count = names_.size();
+  const auto names = std::exchange(names_, {});
+  fs.uncount_names(*this, count);
   fs.give_back(id_, lookups_, host_.nlink == 0);
 }
 
@@ -133,13 +136,17 @@ Result<void> GoferInode::setattr(const SetAttr& c) {
 }
 
 void GoferInode::set_name(std::string_view name, Ref<GoferInode> inode) {
-  gofer_fs().count_name();
-  names_.insert_or_assign(std::string(name), Name{std::move(inode), monotonic_now() + gofer_fs().ttl_});
+  const MonotonicNs until = monotonic_now() + gofer_fs().ttl_;
+  const bool fresh = names_.insert_or_assign(std::string(name), Name{std::move(inode), until}).second;
+  if (fresh) gofer_fs().note_name(*this);
 }
 
 Result<Ref<Inode>> GoferInode::find(std::string_view name) {
   auto it = names_.find(name);
-  if (it != names_.end() && it->second.until >= monotonic_now()) return Ref<Inode>(it->second.inode);
+  if (it != names_.end() && it->second.until >= monotonic_now()) {
+    names_used_ = true;
+    return Ref<Inode>(it->second.inode);
+  }
   Ref<GoferInode> self(this);
   std::string key(name);
   uint32_t changes = changes_;
@@ -164,6 +171,7 @@ void GoferInode::prefetch(std::span<const std::string_view> names) {
   while (!names.empty()) {
     auto it = at->names_.find(names[0]);
     if (it == at->names_.end() || it->second.until < now) break;
+    at->names_used_ = true;
     if (!it->second.inode) return;
     at = it->second.inode;
     names = names.subspan(1);

@@ -11,7 +11,13 @@ namespace uks {
 // address space that may map it has let go.
 class ChargedMemfd {
  public:
+  // Freeing this many pages at once is bearable with the kernel lock held (4 ms).
+  static constexpr uint64_t kFewPages = 2048;
+
   explicit ChargedMemfd(Ref<PageQuota> quota) : account_(make_ref<PageAccount>(std::move(quota))) {}
+  ~ChargedMemfd();
+  ChargedMemfd(const ChargedMemfd&) = delete;
+  ChargedMemfd& operator=(const ChargedMemfd&) = delete;
 
   int fd() const { return fd_.get(); }
   bool valid() const { return fd_.valid(); }
@@ -28,10 +34,14 @@ class ChargedMemfd {
   void recount();
   // For a mapping: to be kept by the address space. ENOSPC.
   Result<Ref<PageAccount>> pledge();
-  // ENOSPC for a size that is mapped and would not fit; the host's errors.
+  // ENOSPC for a size that is mapped and would not fit; the host's errors. Frees much piece by piece and lets
+  // others have the kernel lock in between: they may see zeros beyond `size` before the file is short.
   Result<void> truncate(uint64_t size);
 
  private:
+  // Frees what lies beyond `size` but for the last few pages.
+  void free_tail(uint64_t size);
+
   UniqueFd fd_;
   Ref<PageAccount> account_;
   uint64_t in_flight_ = 0;  // pages reserved

@@ -105,6 +105,8 @@ Result<size_t> FileData::write(uint64_t pos, IoSource& source) {
       }
       source.advance(static_cast<size_t>(n));
       pos += static_cast<uint64_t>(n);
+      // The file may have been cut meanwhile.
+      size_ = std::max(size_, pos);
       done += static_cast<size_t>(n);
       continue;
     }
