@@ -22,17 +22,25 @@ struct FutexArgs {
   bool is_private() const { return op & FUTEX_PRIVATE_FLAG; }
 };
 
-// Where the word lies. Before anything else in a call: for a word that may be shared the host's maps are
-// read, which waits for whoever changes mappings there, so the kernel lock is dropped.
+// get_futex_key(): EINVAL, EFAULT. Before anything else in a call: for a word that may be shared the host's maps
+// are read, which waits for whoever changes mappings there, so the kernel lock is dropped. Without the private
+// flag Linux looks the page up, also for calls that do not read the word.
 Result<FutexKey> key_of(Task& task, UserAddr addr, bool is_private) {
-  if (is_private || !task.mm->has_shared_memory) return FutexTable::key(*task.mm, addr, is_private);
+  constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;
+  if (addr.value % 4 != 0) return Err(EINVAL);
+  if (addr.value >= kUserEnd) return Err(EFAULT);
   const Ref<AddressSpace> mm = task.mm;
+  if (is_private) return FutexTable::key(*mm, addr, true);
   Result<FutexKey> key = Err(EFAULT);
-  {
+  if (mm->has_shared_memory) {
     Unlocked unlocked;
+    key = FutexTable::key(*mm, addr, false);
+  } else {
     key = FutexTable::key(*mm, addr, false);
   }
   if (task.dead || !task.mm) return Err(EINTR);
+  uint32_t word;
+  if (key && !key->shared) TRY(mm->read(addr.value, &word, sizeof word));
   return key;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "gen/syscalls.h"
@@ -22,19 +23,22 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kPassedFlags = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_NORESERVE | MAP_STACK | MAP_POPULATE | MAP_32BIT;
 
+constexpr int kCapIpcLock = 14;
+
 // ENOMEM unless all of the range is mapped, as the host's table of mappings says. Drops the kernel lock: the
-// host waits for whoever changes mappings there.
+// table may be long, and the host waits for whoever changes mappings there.
 Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
-  const Ref<AddressSpace> mm = task.mm;
-  Result<std::string> text = Err(ESRCH);
-  {
-    Unlocked unlocked;
-    text = mm->maps();
-  }
-  const std::string maps = TRY(std::move(text));
-  if (task.dead) return Err(EINTR);
   const uint64_t end = start + length;
   if (end < start) return Err(ENOMEM);
+  if (length == 0) return {};
+  const Ref<AddressSpace> mm = task.mm;
+  mm->request_memory();  // with the lock; what follows only reads
+  std::string maps;
+  {
+    Unlocked unlocked;
+    maps = TRY(mm->maps());
+  }
+  if (task.dead) return Err(EINTR);
   const char* line = maps.c_str();
   HostMapping mapping;
   while (start < end && next_mapping(line, mapping) && mapping.start <= start) start = std::max(start, mapping.end);
@@ -42,15 +46,45 @@ Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
   return {};
 }
 
-// RLIMIT_AS: the host's count of the stub process, less the stub's own region. ENOMEM.
-Result<void> check_address_space(Task& task, uint64_t more) {
-  const uint64_t limit = task.group().limits[RLIMIT_AS].rlim_cur;
-  if (limit == RLIM64_INFINITY) return {};
-  // A few counters: the host takes no lock of the process for them.
-  const std::string statm = TRY(read_host_proc(*task.mm, "statm"));
-  const uint64_t used = strtoull(statm.c_str(), nullptr, 10) * kPage;
+// Bytes, as the host counts them for the stub process.
+struct MemoryUse {
+  uint64_t total;  // less the stub's own region
+  uint64_t data;   // private and writable; stacks included
+};
+
+// Drops the kernel lock.
+Result<MemoryUse> memory_use(Task& task) {
+  const Ref<AddressSpace> mm = task.mm;
+  std::string statm;
+  {
+    Unlocked unlocked;
+    statm = TRY(read_host_proc(*mm, "statm"));
+  }
+  std::array<uint64_t, 6> pages{};
+  char* at = statm.data();
+  for (uint64_t& n : pages) n = strtoull(at, &at, 10);
   constexpr uint64_t kOwn = UKS_STUB_TEXT_SIZE + 0x1000 + UKS_WINDOW_SIZE + uint64_t{UKS_SLOTS} * UKS_AREA_SIZE;
-  if (used + more > limit + kOwn) return Err(ENOMEM);
+  const uint64_t total = pages[0] * kPage;
+  return MemoryUse{total - std::min(total, kOwn), pages[5] * kPage};
+}
+
+// RLIMIT_AS, and RLIMIT_DATA for private writable memory. ENOMEM. Other threads may map at the same time: then
+// they exceed it together.
+Result<void> check_address_space(Task& task, uint64_t more, bool is_data) {
+  const uint64_t limit = task.group().limits[RLIMIT_AS].rlim_cur;
+  const uint64_t data_limit = is_data ? task.group().limits[RLIMIT_DATA].rlim_cur : RLIM64_INFINITY;
+  if (limit == RLIM64_INFINITY && data_limit == RLIM64_INFINITY) return {};
+  const MemoryUse use = TRY(memory_use(task));
+  if (use.total + more > limit || use.data + more > data_limit) return Err(ENOMEM);
+  return {};
+}
+
+// can_do_mlock() in mm/mlock.c, and the limit for `length` bytes; what was locked before is not counted.
+Result<void> check_lock_limit(Task& task, uint64_t length) {
+  const uint64_t limit = task.group().limits[RLIMIT_MEMLOCK].rlim_cur;
+  if (limit == RLIM64_INFINITY || task.creds().has_cap(kCapIpcLock)) return {};
+  if (limit == 0) return Err(EPERM);
+  if (length > limit) return Err(ENOMEM);
   return {};
 }
 
@@ -77,7 +111,8 @@ Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t pr
   order.length = length;
   order.prot = static_cast<uint32_t>(prot);
   order.flags = static_cast<uint32_t>(flags & kPassedFlags) | (shared ? MAP_SHARED : MAP_PRIVATE);
-  TRY(check_address_space(task, length));
+  const bool is_data = !shared && (prot & PROT_WRITE) && !(flags & MAP_GROWSDOWN);
+  TRY(check_address_space(task, length, is_data));
   MappableFd mappable;
   if (flags & MAP_ANONYMOUS) {
     mappable.anonymous = true;
@@ -90,7 +125,7 @@ Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t pr
     if (!mappable.anonymous) note_mapped_file(task, *file, mappable.fd);
   }
   if (mappable.anonymous && !shared) {
-    // Only here because of RLIMIT_AS, or for /dev/zero: the stub makes it otherwise.
+    // Only here because of a limit, or for /dev/zero: the stub makes it otherwise.
     if (flags & MAP_HUGETLB) return Err(ENOMEM);
     order.flags |= MAP_ANONYMOUS;
   } else if (mappable.anonymous) {
@@ -136,18 +171,29 @@ Result<int64_t> sys_mincore(Task& task, UserAddr addr, uint64_t length, UserAddr
   return 0;
 }
 
-// Locking is virtual: nothing of a guest is swapped differently for it.
-Result<int64_t> sys_mlock(Task& task, UserAddr addr, uint64_t length) {
-  TRY(check_mapped(task, addr.value & ~(kPage - 1), length));
+// Locking is virtual: nothing of a guest is swapped differently for it. The range is whole pages.
+Result<int64_t> sys_munlock(Task& task, UserAddr addr, uint64_t length) {
+  const uint64_t in_page = addr.value % kPage;
+  const uint64_t bytes = (length + in_page + kPage - 1) & ~(kPage - 1);
+  TRY(check_mapped(task, addr.value - in_page, bytes));
   return 0;
+}
+Result<int64_t> sys_mlock(Task& task, UserAddr addr, uint64_t length) {
+  const uint64_t in_page = addr.value % kPage;
+  TRY(check_lock_limit(task, (length + in_page + kPage - 1) & ~(kPage - 1)));
+  return sys_munlock(task, addr, length);
 }
 Result<int64_t> sys_mlock2(Task& task, UserAddr addr, uint64_t length, int flags) {
   if (flags & ~MLOCK_ONFAULT) return Err(EINVAL);
   return sys_mlock(task, addr, length);
 }
-Result<int64_t> sys_munlock(Task& task, UserAddr addr, uint64_t length) { return sys_mlock(task, addr, length); }
-Result<int64_t> sys_mlockall(Task&, int flags) {
+Result<int64_t> sys_mlockall(Task& task, int flags) {
   if (flags == 0 || (flags & ~(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT)) || flags == MCL_ONFAULT) return Err(EINVAL);
+  const uint64_t limit = task.group().limits[RLIMIT_MEMLOCK].rlim_cur;
+  const bool limited = limit != RLIM64_INFINITY && !task.creds().has_cap(kCapIpcLock);
+  uint64_t all = 0;
+  if (limited && limit > 0 && (flags & MCL_CURRENT)) all = TRY(memory_use(task)).total;
+  TRY(check_lock_limit(task, all));
   return 0;
 }
 Result<int64_t> sys_munlockall(Task&) { return 0; }

@@ -34,11 +34,7 @@ Result<rlimit64> change(Task& task, ThreadGroup& group, uint32_t resource, const
   if (wanted->rlim_max > limit.rlim_max && !task.creds().has_cap(kCapSysResource))
     return Err(EPERM);
   limit = *wanted;
-  // A limit of 0 seconds means 1 (do_prlimit()).
-  if (resource == RLIMIT_CPU) {
-    if (limit.rlim_cur == 0) limit.rlim_cur = 1;
-    GroupTimers::of(group).watch_cpu_limit();
-  }
+  if (resource == RLIMIT_CPU) GroupTimers::of(group).watch_cpu_limit();
   return old;
 }
 
@@ -62,14 +58,14 @@ timeval to_timeval(uint64_t ns) {
           .tv_usec = static_cast<int64_t>(ns % 1'000'000'000 / 1000)};
 }
 
-// With RLIMIT_AS set, private mappings are no longer made behind the sentry's back. (Set for another
+// With RLIMIT_AS or RLIMIT_DATA set, private mappings are no longer made behind the sentry's back. (Set for another
 // process it takes effect at that one's next execve.)
 void tell_stub_of_limit(Task& task) {
   if (!task.thread) return;
   uks_order order{};
   order.op = UKS_ORDER_SET_LIMITED;
-  order.addr = task.group().limits[RLIMIT_AS].rlim_cur != RLIM64_INFINITY;
-  order.length = task.group().limits[RLIMIT_AS].rlim_cur;
+  order.addr = task.group().memory_limit() != RLIM64_INFINITY;
+  order.length = task.group().memory_limit();
   task.thread->add_order(order);
 }
 
@@ -83,7 +79,7 @@ Result<int64_t> sys_getrlimit(Task& task, uint32_t resource, UserOut limit) {
 Result<int64_t> sys_setrlimit(Task& task, uint32_t resource, UserIn limit) {
   const auto wanted = TRY(task.copy_in<rlimit64>(limit));
   TRY(change(task, task.group(), resource, &wanted));
-  if (resource == RLIMIT_AS) tell_stub_of_limit(task);
+  if (resource == RLIMIT_AS || resource == RLIMIT_DATA) tell_stub_of_limit(task);
   return 0;
 }
 
@@ -102,7 +98,7 @@ Result<int64_t> sys_prlimit64(Task& task, int pid, uint32_t resource, UserIn new
   }
   const auto old = TRY(change(task, target->group(), resource, new_limit ? &wanted : nullptr));
   if (old_limit) TRY(task.copy_out(old_limit, old));
-  if (new_limit && resource == RLIMIT_AS && target == &task) tell_stub_of_limit(task);
+  if (new_limit && (resource == RLIMIT_AS || resource == RLIMIT_DATA) && target == &task) tell_stub_of_limit(task);
   return 0;
 }
 

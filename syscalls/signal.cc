@@ -7,6 +7,7 @@
 #include "sentry/signal/defaults.h"
 #include "sentry/signal/permission.h"
 #include "sentry/task/kernel.h"
+#include "sentry/time/group_timers.h"
 #include "syscalls/dispatch.h"
 
 namespace uks {
@@ -18,9 +19,10 @@ constexpr uint64_t kSigsetSize = 8;
 constexpr uint64_t kActionFlags = SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER |
                                   uint64_t{SA_RESETHAND} | 0x800 /* SA_EXPOSE_TAGBITS */ | 0x04000000 /* SA_RESTORER */;
 
-// rt_sigtimedwait: the mask to put back.
+// rt_sigtimedwait: what is waited for, read once, and the mask to put back.
 struct WaitedSet final : CallData {
-  explicit WaitedSet(SignalMask mask) : old_mask(mask) {}
+  WaitedSet(SignalMask waited, SignalMask mask) : wanted(waited), old_mask(mask) {}
+  SignalMask wanted;
   SignalMask old_mask;
 };
 
@@ -72,6 +74,8 @@ Result<int64_t> sys_rt_sigaction(Task& task, int signum, UserIn act, UserOut old
     if (action.handler == 1 || (action.handler == 0 && default_action(signum) == DefaultAction::kIgnore)) {
       group.pending.remove(signal_bit(signum));
       for (Task* thread : group.threads) thread->pending.remove(signal_bit(signum));
+    } else if (group.timers) {
+      GroupTimers::of(group).on_heeded(signum);
     }
   }
   if (oldact) TRY(task.copy_out(oldact, old));
@@ -122,8 +126,9 @@ Result<int64_t> sys_pause(Task& task) { return Err(task.block({}, {}, kRestartNo
 
 Result<int64_t> sys_rt_sigtimedwait(Task& task, UserIn set, UserOut info, UserIn timeout, uint64_t sigsetsize) {
   if (sigsetsize != kSigsetSize) return Err(EINVAL);
-  const SignalMask wanted = TRY(task.copy_in<SignalMask>(set)) & ~kUnblockable;
   CallState& call = task.call();
+  const SignalMask wanted = call.data ? static_cast<const WaitedSet&>(*call.data).wanted
+                                      : TRY(task.copy_in<SignalMask>(set)) & ~kUnblockable;
   if (!call.woken && timeout) {
     const auto ts = TRY(task.copy_in<timespec>(timeout));
     if (ts.tv_sec < 0 || ts.tv_nsec < 0 || ts.tv_nsec >= 1'000'000'000) return Err(EINVAL);
@@ -131,7 +136,7 @@ Result<int64_t> sys_rt_sigtimedwait(Task& task, UserIn set, UserOut info, UserIn
     call.deadline = monotonic_now() + seconds * 1'000'000'000 + ts.tv_nsec;
   }
   SignalInfo found;
-  if (task.pending.pop(~wanted, found) || task.group().pending.pop(~wanted, found)) {
+  if (task.kernel().take_signal(task, ~wanted, found)) {
     end_signal_wait(task);
     if (info) TRY(task.copy_out(info, found));
     return found.signo;
@@ -142,7 +147,7 @@ Result<int64_t> sys_rt_sigtimedwait(Task& task, UserIn set, UserOut info, UserIn
   }
   // While waiting, the wanted signals count as unblocked so that they wake us (do_sigtimedwait()).
   if (!call.data) {
-    call.data = std::make_unique<WaitedSet>(task.blocked_signals);
+    call.data = std::make_unique<WaitedSet>(wanted, task.blocked_signals);
     task.blocked_signals &= ~wanted;
     task.awaited_signals = wanted;
   }

@@ -41,7 +41,7 @@ Result<int64_t> sleep_until_deadline(Task& task, bool absolute, UserAddr rem) {
 // Sleeps on a CPU clock by looking again whenever the time could have passed.
 Result<int64_t> sleep_on_cpu_clock(Task& task, clockid_t clock, const timespec& request,
                                    bool absolute) {
-  if (clock == CLOCK_THREAD_CPUTIME_ID) return Err(EINVAL);
+  if (clock == CLOCK_THREAD_CPUTIME_ID) return Err(EOPNOTSUPP);  // clock_thread has no nsleep
   CallState& call = task.call();
   const int64_t now = TRY(guest_clock_now(task, clock));
   if (!call.woken) {

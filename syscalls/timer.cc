@@ -55,7 +55,7 @@ Result<int64_t> sys_timer_create(Task& task, int clockid, UserIn event, UserOut 
         PosixTimer::Event{.notify = e.notify, .signo = e.signo, .value = e.value, .tid = e.tid};
   }
   auto& timers = GroupTimers::of(task.group());
-  const int id = TRY(timers.create(clockid, wanted));
+  const int id = TRY(timers.create(task, clockid, wanted));
   if (auto r = task.copy_out(timer_id, id); !r) {
     (void)timers.remove(id);
     return Err(r.error());

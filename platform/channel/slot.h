@@ -161,7 +161,7 @@ struct uks_stub_process {
   uint64_t brk_now;
   uint64_t region_end;
   uint64_t brk_limit;       // RLIMIT_DATA-like bound in bytes
-  uint64_t limited;         // RLIMIT_AS is set: the sentry checks it
+  uint64_t limited;         // RLIMIT_AS or RLIMIT_DATA is set: the sentry checks it
 };
 
 // At the bottom of every area.

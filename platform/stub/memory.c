@@ -22,6 +22,8 @@ enum {
             ADVICE(MADV_POPULATE_READ) | ADVICE(MADV_POPULATE_WRITE)
 };
 
+static const uint64_t kMaxBrk = (uint64_t)1 << 40;  // as the sentry's SET_BRK has it
+
 static uint64_t page_up(uint64_t n) { return (n + kPage - 1) & ~(uint64_t)(kPage - 1); }
 
 // The guest may harm itself, but a stray range over the stub should be an error, not a crash.
@@ -122,7 +124,7 @@ long run_order(struct uks_slot* slot, const struct uks_order* order, long donate
       return 0;
     case UKS_ORDER_SET_LIMITED:
       process_data()->limited = order->addr;
-      if (order->addr) process_data()->brk_limit = order->length;
+      process_data()->brk_limit = order->addr ? order->length : kMaxBrk;
       return 0;
     case UKS_ORDER_CMPXCHG: {
       uint32_t old = 0;

@@ -122,7 +122,7 @@ bool bury(Task& task, uint64_t entry, int64_t offset, bool is_pending) {
 
 }  // namespace
 
-void exit_robust_list(Task& task) {
+void exit_robust_list(Task& task, int& budget) {
   const UserAddr head_addr = task.robust_list;
   task.robust_list = {};
   if (!head_addr || !task.mm) return;
@@ -134,7 +134,8 @@ void exit_robust_list(Task& task) {
   constexpr MonotonicNs kMaxTime = 20'000'000;
   const MonotonicNs end = monotonic_now() + kMaxTime;
   uint64_t entry = head.next;
-  for (int i = 0; i < kLimit && (entry & ~uint64_t{1}) != head_addr.value && monotonic_now() < end; i++) {
+  for (int i = 0; i < kLimit && budget > 0 && (entry & ~uint64_t{1}) != head_addr.value && monotonic_now() < end;
+       i++, budget--) {
     uint64_t next = 0;
     const bool have_next = task.mm->read(entry & ~uint64_t{1}, &next, sizeof next).has_value();
     if ((entry & ~uint64_t{1}) != (head.pending & ~uint64_t{1}) &&

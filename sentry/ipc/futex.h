@@ -67,7 +67,9 @@ class FutexTable {
 };
 
 // Walks the exiting task's robust list: marks the words it owns FUTEX_OWNER_DIED and wakes a waiter
-// of each. At most 2048 entries, as ROBUST_LIST_LIMIT; bad addresses end the walk.
-void exit_robust_list(Task& task);
+// of each. At most 2048 entries, as ROBUST_LIST_LIMIT; bad addresses end the walk. `budget`: entries left for
+// all threads that end together; each costs host calls under the kernel lock.
+void exit_robust_list(Task& task, int& budget);
+inline constexpr int kRobustBudget = 8192;
 
 }  // namespace uks

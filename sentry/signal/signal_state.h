@@ -80,6 +80,15 @@ struct SignalInfo {
 };
 static_assert(sizeof(SignalInfo) == 128);
 
+// Whose RLIMIT_SIGPENDING a queued signal counts against: the receiver's real user and limit.
+struct SignalCharge {
+  uid_t user = 0;
+  uint64_t limit = UINT64_MAX;  // entries
+};
+// Takes one of the user's places, as a timer does for its signal. False: there is none.
+bool charge_signal(SignalCharge charge);
+void uncharge_signal(uid_t user);
+
 // Pending signals: standard ones once each, real-time ones (>= 32) queued.
 class SignalQueue {
  public:
@@ -88,16 +97,29 @@ class SignalQueue {
   SignalQueue& operator=(const SignalQueue&) = delete;
   ~SignalQueue();
   SignalMask pending() const { return pending_; }
-  // Returns false when a standard signal is pending already, or the queue is full (EAGAIN for RT).
-  bool push(const SignalInfo& info);
+  // Returns false when a standard signal is pending already, or the user's places are used up: then EAGAIN for a
+  // real-time signal of sigqueue(3); another one is pending without its siginfo (__send_signal_locked()).
+  bool push(const SignalInfo& info, SignalCharge charge);
+  // The signal of a timer, which has its own place: also beside one of the same number.
+  void push_of_timer(const SignalInfo& info);
   // Removes the next signal that `mask` does not block: synchronous faults first, then lowest number.
-  bool pop(SignalMask blocked, SignalInfo& out);
+  // `of_timer`: push_of_timer() made it.
+  bool pop(SignalMask blocked, SignalInfo& out, bool& of_timer);
   void remove(SignalMask signals);
+  // The signal of a timer that goes away.
+  void remove_of_timer(int signo, int timer_id);
   void clear();
 
  private:
+  struct Entry {
+    SignalInfo info;
+    uid_t user;     // who is charged
+    bool of_timer;  // nobody is
+  };
+  static void uncharge(const Entry& entry);
+
   SignalMask pending_ = 0;
-  std::list<SignalInfo> queue_;
+  std::list<Entry> queue_;
 };
 
 }  // namespace uks

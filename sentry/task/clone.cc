@@ -78,6 +78,22 @@ struct ChildContinuation final : StubContinuation {
   CloneRequest request_;
 };
 
+// RLIMIT_NPROC, as copy_process() in the kernel looks at it: of the real user, zombies included.
+bool may_have_more_tasks(Task& parent) {
+  constexpr int kCapSysAdmin = 21, kCapSysResource = 24;
+  Kernel& kernel = parent.kernel();
+  const uint64_t limit = parent.group().limits[RLIMIT_NPROC].rlim_cur;
+  const uid_t user = parent.creds().ruid;
+  if (limit >= kernel.max_tasks || user == 0) return true;
+  if (parent.creds().has_cap(kCapSysAdmin) || parent.creds().has_cap(kCapSysResource)) return true;
+  uint64_t count = 0;
+  for (const auto& [pid, group] : kernel.groups()) {
+    if (group->zombie) count += group->real_uid() == user;
+    for (const Task* task : group->threads) count += task->creds().ruid == user;
+  }
+  return count < limit;
+}
+
 Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request) {
   ThreadGroup& from = parent.group();
   // CLONE_PARENT: the caller's parent becomes the child's.
@@ -122,7 +138,7 @@ void Kernel::undo_clone(Task& child) {
 Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   TRY(check_flags(request));
   Kernel& kernel = parent.kernel();
-  if (kernel.task_count() >= kernel.max_tasks) return Err(EAGAIN);
+  if (kernel.task_count() >= kernel.max_tasks || !may_have_more_tasks(parent)) return Err(EAGAIN);
   const bool same_memory = request.flags & CLONE_VM;
   const bool same_group = request.flags & CLONE_THREAD;
 

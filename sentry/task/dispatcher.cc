@@ -2,6 +2,7 @@
 
 #include <sys/syscall.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "platform/base/check.h"
@@ -76,7 +77,17 @@ void Dispatcher::on_gone(GuestThread& thread) {
   if (!task->dead) kernel_.exit_group(task->group(), SIGKILL);
 }
 
-void Dispatcher::on_pool_refilled() { kernel_.stub_waiters.wake(EPOLLIN, 1); }
+void Dispatcher::on_pool_refilled() {
+  kernel_.stub_waiters.wake(EPOLLIN, 1);
+  const std::lock_guard lock(refill_mutex_);
+  refills_++;
+  refilled_.notify_all();
+}
+
+bool Dispatcher::wait_for_refill(uint64_t seen, int seconds) {
+  std::unique_lock lock(refill_mutex_);
+  return refilled_.wait_for(lock, std::chrono::seconds(seconds), [&] { return refills_ != seen; });
+}
 
 void Dispatcher::on_turns_ended(GuestThread& thread) { kernel_.make_runnable(*thread.task); }
 
@@ -183,7 +194,7 @@ void Dispatcher::resume(Task& task, std::optional<int64_t> ret, int restart) {
 bool Dispatcher::deliver_signals(Task& task, std::optional<int64_t> ret, int restart) {
   ThreadGroup& group = task.group();
   SignalInfo info;
-  while (task.pending.pop(task.blocked_signals, info) || group.pending.pop(task.blocked_signals, info)) {
+  while (kernel_.take_signal(task, task.blocked_signals, info)) {
     const GuestSigaction& action = (*group.actions)[info.signo];
     if (action.handler == 1) continue;
     if (action.handler != 0) {
@@ -307,7 +318,7 @@ void Dispatcher::force_signal(Task& task, SignalInfo info) {
     task.blocked_signals &= ~bit;
   }
   task.pending.remove(bit);
-  task.pending.push(info);
+  (void)task.pending.push(info, {});
 }
 
 void Dispatcher::on_sigreturn(Task& task, GuestThread& thread) {

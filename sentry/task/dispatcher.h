@@ -1,5 +1,7 @@
 // The run loop: what a hand-off means, running handlers, resuming guests, delivering signals.
 #pragma once
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 
 #include "platform/trap/trap_platform.h"
@@ -45,6 +47,11 @@ class Dispatcher final : public PlatformClient {
   // The task's stub has more to do; then the continuation runs.
   void order_and_continue(Task& task, std::unique_ptr<StubContinuation> continuation, UniqueFd donated = {});
 
+  // How often the platform got fresh stubs.
+  uint64_t refills() const { return refills_; }
+  // For a thread without the kernel lock: waits until refills() is no longer `seen`. False: not within the time.
+  bool wait_for_refill(uint64_t seen, int seconds);
+
   DeafStops deaf_stops;
 
   // Where --strace lines go; null: off.
@@ -69,6 +76,9 @@ class Dispatcher final : public PlatformClient {
   CallFunction call_;
   SweepTimer sweep_timer_;
   SlowLane slow_lane_;
+  uint64_t refills_ = 0;  // changed with both locks held
+  std::mutex refill_mutex_;
+  std::condition_variable refilled_;
 };
 
 // Writes one line for each finished call, as strace(1) does.

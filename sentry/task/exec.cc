@@ -13,6 +13,7 @@
 #include "platform/channel/shared_cell.h"
 #include "platform/host/features.h"
 #include "platform/trap/trap_platform.h"
+#include "sentry/ipc/futex.h"
 #include "sentry/fs/proc/mapped_names.h"
 #include "sentry/loader/elf.h"
 #include "sentry/loader/stack_layout.h"
@@ -291,8 +292,9 @@ std::vector<std::pair<uint64_t, uint64_t>> make_auxv(const Task& task, const Pro
 void become_single(Task& task, Kernel& kernel) {
   ThreadGroup& group = task.group();
   const std::vector<Task*> threads = group.threads;
+  int robust_budget = kRobustBudget;
   for (Task* other : threads) {
-    if (other != &task) kernel.end_sibling(*other);
+    if (other != &task) kernel.end_sibling(*other, robust_budget);
   }
   kernel.make_leader(task);
 }
@@ -341,10 +343,10 @@ uint64_t argument_limit(const ThreadGroup& group) {
   return std::clamp<uint64_t>(group.limits[RLIMIT_STACK].rlim_cur / 4, 131072, (8 << 20) / 4 * 3);
 }
 
-void Kernel::end_sibling(Task& task) {
+void Kernel::end_sibling(Task& task, int& robust_budget) {
   const Ref<Task> keep(&task);
   const Ref<GuestThread> thread = task.thread;
-  leave_memory(*this, task, false);
+  leave_memory(*this, task, false, robust_budget);
   detach_task(task);
   task.thread = nullptr;
   if (thread && !thread->gone) platform->end_thread(thread.get());
@@ -381,7 +383,8 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
 
   // ---- The point of no return.
   become_single(task, kernel);
-  leave_memory(kernel, task, false);
+  int robust_budget = kRobustBudget;
+  leave_memory(kernel, task, false, robust_budget);
   const Ref<AddressSpace> old_mm = task.mm;
   const Ref<GuestThread> old_thread = task.thread;
   if (old_mm) kernel.settle_cpu_times(group);
@@ -435,11 +438,11 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
   set_brk.addr = brk;
   set_brk.length = uint64_t{1} << 40;
   orders.push_back(set_brk);
-  if (group.limits[RLIMIT_AS].rlim_cur != RLIM64_INFINITY) {
+  if (const uint64_t limit = group.memory_limit(); limit != RLIM64_INFINITY) {
     uks_order limited{};
     limited.op = UKS_ORDER_SET_LIMITED;
     limited.addr = 1;
-    limited.length = group.limits[RLIMIT_AS].rlim_cur;
+    limited.length = limit;
     orders.push_back(limited);
   }
   uks_order map_stack{};

@@ -24,10 +24,10 @@ void release_vfork_parent(Kernel& kernel, Task& child) {
   kernel.dispatcher->resume(*parent, child.tid(), 0);
 }
 
-void leave_memory(Kernel& kernel, Task& task, bool other_threads) {
+void leave_memory(Kernel& kernel, Task& task, bool other_threads, int& robust_budget) {
   const Ref<AddressSpace> mm = task.mm;
   if (!mm || mm->gone || !(other_threads || mm->users > 1 || mm->has_shared_memory)) return;
-  exit_robust_list(task);
+  exit_robust_list(task, robust_budget);
   if (const UserAddr word = std::exchange(task.clear_child_tid, {})) {
     const uint32_t zero = 0;
     (void)mm->write(word.value, &zero, sizeof zero);
@@ -71,7 +71,8 @@ void Kernel::exit_task(Task& task, int wait_status) {
   if (task.dead) return;
   const bool last = group->threads.size() == 1;
   const Ref<GuestThread> thread = task.thread;
-  leave_memory(*this, task, !last);
+  int robust_budget = kRobustBudget;
+  leave_memory(*this, task, !last, robust_budget);
   if (last) {
     become_zombie(*group, wait_status);
     return;
@@ -93,11 +94,12 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
   settle_cpu_times(group);
   Ref<AddressSpace> mm;
   std::vector<Ref<GuestThread>> host_threads;
+  int robust_budget = kRobustBudget;
   while (!group.threads.empty()) {
     const Ref<Task> task(group.threads.back());
     if (task->thread) host_threads.push_back(task->thread);
     if (task->mm) mm = task->mm;
-    leave_memory(*this, *task, false);
+    leave_memory(*this, *task, false, robust_budget);
     detach_task(*task);
     if (task->thread) task->thread->task = nullptr;
     task->thread = nullptr;

@@ -49,6 +49,13 @@ class Kernel {
   bool send_signal(Task& task, const SignalInfo& info);
   // To a process: any thread that does not block it.
   bool send_signal(ThreadGroup& group, const SignalInfo& info);
+  // The same for the signal of a timer, which has its place in the queue. False: it is ignored, nothing is
+  // pending.
+  bool send_timer_signal(Task& task, const SignalInfo& info);
+  bool send_timer_signal(ThreadGroup& group, const SignalInfo& info);
+  // Takes the next signal that `blocked` does not hold back off the thread's queue, else off the process's. A
+  // periodic timer whose signal it is goes on.
+  bool take_signal(Task& task, SignalMask blocked, SignalInfo& info);
   // To every process of a process group. Returns how many there were.
   int send_signal_to_pgrp(pid_t pgid, const SignalInfo& info);
 
@@ -65,7 +72,8 @@ class Kernel {
   // Takes back a child whose host process could not be made.
   void undo_clone(Task& child);
   // execve of a multithreaded process: the others end, the caller takes the leader's id.
-  void end_sibling(Task& task);
+  // `robust_budget`: see exit_robust_list().
+  void end_sibling(Task& task, int& robust_budget);
   void make_leader(Task& task);
   // Forgets a zombie that was waited for, or that nobody will wait for.
   void reap(ThreadGroup& group);
@@ -120,6 +128,8 @@ class Kernel {
   void become_zombie(ThreadGroup& group, int wait_status);
   void detach_task(Task& task);
   void drop_shared_parts(Task& task);
+  bool send_to_task(Task& task, const SignalInfo& info, bool of_timer);
+  bool send_to_group(ThreadGroup& group, const SignalInfo& info, bool of_timer);
   void hang_up_orphaned_pgrp(const ThreadGroup& member, const ThreadGroup& tie);
   void run_task(Task& task);
   std::map<pid_t, Ref<ThreadGroup>> groups_;

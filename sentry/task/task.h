@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -255,6 +256,8 @@ class ThreadGroup : public RefCounted {
   // The real user id, of a zombie too: what SIGCHLD and waitid(2) say of a child.
   uid_t real_uid() const { return threads.empty() ? epitaph.real_uid : threads.front()->creds().ruid; }
   std::array<rlimit64, RLIM_NLIMITS> limits{};
+  // The lower of RLIMIT_AS and RLIMIT_DATA: below RLIM64_INFINITY every mmap is looked at, and it bounds brk.
+  uint64_t memory_limit() const { return std::min(limits[RLIMIT_AS].rlim_cur, limits[RLIMIT_DATA].rlim_cur); }
 
   Ref<File> executable;                  // /proc/PID/exe; set with set_executable
   // Null at the end. Keeps count at the inode of who runs it.

@@ -49,14 +49,28 @@ void IntervalTimer::arm_at(int64_t target) {
 
 void IntervalTimer::set(int64_t value, int64_t interval) {
   disarm();
+  standing_ = false;
   target_ = 0;
   interval_ = interval;
   if (value > 0) arm_at(saturating_add(now(), value));
 }
 
+int64_t IntervalTimer::next_target(int64_t at) const {
+  if (at < target_) return target_;
+  const int64_t step = std::max(interval_, kShortestPeriod);
+  return saturating_add(target_, ((at - target_) / step + 1) * step);
+}
+
 int64_t IntervalTimer::remaining() {
   // An armed timer never shows 0 (itimer_get_remtime()).
-  return target_ == 0 ? 0 : std::max<int64_t>(target_ - now(), 1000);
+  if (target_ == 0) return 0;
+  const int64_t at = now();
+  return std::max<int64_t>((standing_ ? next_target(at) : target_) - at, 1000);
+}
+
+void IntervalTimer::go_on() {
+  if (!std::exchange(standing_, false)) return;
+  arm_at(next_target(now()));
 }
 
 void IntervalTimer::on_expire() {
@@ -65,20 +79,28 @@ void IntervalTimer::on_expire() {
     arm_at(target_);
     return;
   }
-  if (interval_ > 0) {
-    const int64_t step = std::max(interval_, kShortestPeriod);
-    arm_at(target_ + ((at - target_) / step + 1) * step);
-  } else {
+  if (interval_ == 0) {
     target_ = 0;
+  } else if (which_ == ITIMER_REAL) {
+    standing_ = true;
+  } else {
+    arm_at(next_target(at));
   }
   SignalInfo info;
   info.signo = kIntervalSignals[static_cast<size_t>(which_)];
   info.code = SI_KERNEL;
-  group_.kernel.send_signal(group_, info);
+  group_.kernel.send_signal(group_, info);  // may be the end of this timer
 }
 
-PosixTimer::PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event)
-    : Timer(group.kernel.timers), group_(group), id_(id), clock_(clock), event_(event) {}
+PosixTimer::PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event, std::optional<uid_t> charged)
+    : Timer(group.kernel.timers), group_(group), charged_(charged), id_(id), clock_(clock), event_(event) {}
+
+PosixTimer::~PosixTimer() {
+  if (charged_) uncharge_signal(*charged_);
+  if (!queued_) return;
+  group_.pending.remove_of_timer(event_.signo, id_);
+  for (Task* task : group_.threads) task->pending.remove_of_timer(event_.signo, id_);
+}
 
 int64_t PosixTimer::now() const {
   return on_cpu_clock() ? static_cast<int64_t>(group_cpu_ns(group_)) : monotonic_now();
@@ -97,7 +119,7 @@ void PosixTimer::set(int64_t value, int64_t interval, bool absolute) {
   due_ = 0;
   interval_ = interval;
   overrun_ = 0;
-  missed_ = 0;
+  ignored_ = false;
   if (value == 0) return;
   if (on_cpu_clock()) {
     due_ = std::max<int64_t>(1, absolute ? value : saturating_add(now(), value));
@@ -110,50 +132,68 @@ void PosixTimer::set(int64_t value, int64_t interval, bool absolute) {
 
 int64_t PosixTimer::remaining() const {
   if (due_ == 0) return 0;
-  const int64_t left = due_ - now();
-  if (left > 0) return left;
+  const int64_t at = now();
+  if (due_ > at) return due_ - at;
+  // It stands still until its signal is taken: when the next period would be over.
+  if ((queued_ || ignored_) && interval_ > 0) return interval_ - (at - due_) % interval_;
   // Due but not run yet: 1 ns, as common_timer_get() shows it; 0 for SIGEV_NONE.
   return event_.notify == SIGEV_NONE ? 0 : 1;
 }
 
+int64_t PosixTimer::skip_periods(int64_t at) {
+  if (due_ == 0 || interval_ == 0 || at < due_) return 0;
+  const int64_t periods = (at - due_) / interval_ + 1;
+  due_ = saturating_add(due_, periods * interval_);
+  return periods;
+}
+
 void PosixTimer::on_expire() {
-  int64_t extra = 0;
   const int64_t at = now();
   if (at < due_) {
     arm_due();
     return;
   }
-  if (interval_ > 0) {
-    const int64_t step = interval_;
-    extra = std::max<int64_t>(0, (at - due_) / step);
-    due_ = saturating_add(due_, (extra + 1) * step);
-    arm_due();
-  } else {
-    due_ = 0;
-  }
-  if (event_.notify == SIGEV_NONE) return;
-  // A signal that is still pending is not sent again: the expiry counts as an overrun of the next.
-  Task* thread = event_.notify == SIGEV_THREAD_ID ? group_.kernel.find_task(event_.tid) : nullptr;
-  if (event_.notify == SIGEV_THREAD_ID && (!thread || thread->dead)) return;
-  const SignalMask pending = thread ? thread->pending.pending() : group_.pending.pending();
-  missed_ += extra;
-  if (pending & signal_bit(event_.signo)) {
-    missed_++;
+  if (event_.notify == SIGEV_NONE) {
+    (void)skip_periods(at);
+    if (interval_ == 0) due_ = 0;
+    if (due_ != 0) arm_due();
     return;
   }
-  overrun_ = static_cast<int>(std::min<int64_t>(missed_, INT32_MAX));  // DELAYTIMER_MAX
-  missed_ = 0;
+  due_ = interval_ > 0 ? saturating_add(due_, interval_) : 0;
+  // The signal of before was not taken: then the timer was set anew meanwhile, and one tells of both.
+  if (!queued_) send();
+}
+
+void PosixTimer::send() {
+  Task* thread = event_.notify & SIGEV_THREAD_ID ? group_.kernel.find_task(event_.tid) : nullptr;
+  if ((event_.notify & SIGEV_THREAD_ID) && (!thread || thread->dead)) return;
   SignalInfo info;
   info.signo = event_.signo;
   info.code = SI_TIMER;
   info.timer.timer_id = id_;
-  info.timer.overrun = overrun_;
   info.timer.value = event_.value;
-  if (thread) {
-    group_.kernel.send_signal(*thread, info);
-  } else {
-    group_.kernel.send_signal(group_, info);
-  }
+  queued_ = true;
+  const Ref<RefCounted> keep(group_.timers);  // the signal may be the end of the process
+  const bool sent = thread ? group_.kernel.send_timer_signal(*thread, info)
+                           : group_.kernel.send_timer_signal(group_, info);
+  if (sent) return;
+  queued_ = false;
+  ignored_ = true;
+}
+
+int PosixTimer::on_taken() {
+  if (!std::exchange(queued_, false)) return 0;
+  overrun_ = static_cast<int>(std::min<int64_t>(skip_periods(now()), INT32_MAX));  // DELAYTIMER_MAX
+  if (due_ != 0 && !armed()) arm_due();
+  return overrun_;
+}
+
+void PosixTimer::on_heeded() {
+  // What was queued went when the signal became ignored.
+  if (!std::exchange(ignored_, false) && !std::exchange(queued_, false)) return;
+  queued_ = false;
+  (void)skip_periods(now());
+  if (due_ != 0 && !armed()) arm_due();
 }
 
 CpuLimitTimer::CpuLimitTimer(ThreadGroup& group) : Timer(group.kernel.timers), group_(group) {}
@@ -198,15 +238,36 @@ GroupTimers& GroupTimers::of(ThreadGroup& group) {
   return static_cast<GroupTimers&>(*group.timers);
 }
 
-Result<int> GroupTimers::create(clockid_t clock, std::optional<PosixTimer::Event> event) {
+void GroupTimers::on_taken(SignalInfo& info) {
+  if (info.code == SI_TIMER) {
+    const auto it = posix_.find(info.timer.timer_id);
+    if (it != posix_.end()) info.timer.overrun = it->second->on_taken();
+    return;
+  }
+  interval_[ITIMER_REAL]->go_on();
+}
+
+void GroupTimers::on_heeded(int signo) {
+  SignalMask pending = group_.pending.pending();
+  for (const Task* task : group_.threads) pending |= task->pending.pending();
+  if (pending & signal_bit(signo)) return;
+  if (signo == SIGALRM) interval_[ITIMER_REAL]->go_on();
+  for (const auto& [id, timer] : posix_) {
+    if (timer->signo() == signo) timer->on_heeded();
+  }
+}
+
+Result<int> GroupTimers::create(Task& task, clockid_t clock, std::optional<PosixTimer::Event> event) {
   if (posix_.size() >= kMaxPosixTimers) return Err(EAGAIN);
+  const uid_t user = task.creds().ruid;
+  if (!charge_signal({user, group_.limits[RLIMIT_SIGPENDING].rlim_cur})) return Err(EAGAIN);
   while (posix_.contains(next_id_)) next_id_ = (next_id_ + 1) & INT32_MAX;
   const int id = next_id_;
   next_id_ = (next_id_ + 1) & INT32_MAX;
   if (!event)
     event = {
         .notify = SIGEV_SIGNAL, .signo = SIGALRM, .value = static_cast<uint64_t>(id), .tid = 0};
-  posix_.emplace(id, std::make_unique<PosixTimer>(group_, id, clock, *event));
+  posix_.emplace(id, std::make_unique<PosixTimer>(group_, id, clock, *event, user));
   return id;
 }
 

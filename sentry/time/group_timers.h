@@ -25,14 +25,19 @@ class IntervalTimer final : public Timer {
   void set(int64_t value, int64_t interval);
   int64_t remaining();
   int64_t interval() const { return interval_; }
+  // Its signal was taken, or is no longer ignored: the next period begins, if it stood still for that.
+  void go_on();
 
  private:
   int64_t now();
   void arm_at(int64_t target);
+  int64_t next_target(int64_t at) const;
   ThreadGroup& group_;
   int which_;
   int64_t target_ = 0;  // on its own clock; 0: disarmed
   int64_t interval_ = 0;
+  // ITIMER_REAL has expired and its signal waits to be taken; until then it need not run (it_real_fn()).
+  bool standing_ = false;
 };
 
 // One timer of timer_create(2).
@@ -44,13 +49,20 @@ class PosixTimer final : public Timer {
     uint64_t value = 0;
     pid_t tid = 0;
   };
-  PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event);
+  // `charged`: the user whose place in the signal queues it holds.
+  PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event, std::optional<uid_t> charged);
+  ~PosixTimer() override;
   void on_expire() override;
   // `value` relative, or a time of its clock. 0 disarms. Nanoseconds.
   void set(int64_t value, int64_t interval, bool absolute);
   int64_t remaining() const;
   int64_t interval() const { return interval_; }
   int overrun() const { return overrun_; }
+  int signo() const { return event_.signo; }
+  // Its signal is being taken: how many periods it stands for besides the first (posixtimer_rearm()).
+  int on_taken();
+  // Its signal was ignored, and no longer is.
+  void on_heeded();
 
  private:
   // `due_` and now() are on CLOCK_MONOTONIC, or on the process's CPU clock, which is looked at
@@ -58,14 +70,19 @@ class PosixTimer final : public Timer {
   bool on_cpu_clock() const { return clock_ == CLOCK_PROCESS_CPUTIME_ID; }
   int64_t now() const;
   void arm_due();
+  void send();
+  // Leaves out the periods that are over at `at`; how many those are.
+  int64_t skip_periods(int64_t at);
   ThreadGroup& group_;
+  std::optional<uid_t> charged_;
   int id_;
   clockid_t clock_;
   Event event_;
   int64_t interval_ = 0;
-  int64_t due_ = 0;     // 0: disarmed
-  int overrun_ = 0;     // of the last signal sent
-  int64_t missed_ = 0;  // since then
+  int64_t due_ = 0;      // 0: disarmed
+  int overrun_ = 0;      // of the last signal taken
+  bool queued_ = false;  // its signal waits to be taken; until then a periodic one does not run
+  bool ignored_ = false;  // likewise until its signal is heeded
 };
 
 // RLIMIT_CPU: SIGXCPU at the soft limit and every second after it, SIGKILL at the hard one.
@@ -90,8 +107,13 @@ class GroupTimers final : public RefCounted {
   IntervalTimer& interval_timer(int which) { return *interval_[static_cast<size_t>(which)]; }
   // To be called when RLIMIT_CPU is set or inherited.
   void watch_cpu_limit() { cpu_limit_.watch(); }
-  // EAGAIN above kMaxPosixTimers. Returns the id.
-  Result<int> create(clockid_t clock, std::optional<PosixTimer::Event> event);
+  // EAGAIN above kMaxPosixTimers, or when the user's queued signals are used up (RLIMIT_SIGPENDING counts
+  // timers, too). Returns the id.
+  Result<int> create(Task& task, clockid_t clock, std::optional<PosixTimer::Event> event);
+  // A signal of a timer, or SIGALRM, is being taken off a queue: completes its overrun count.
+  void on_taken(SignalInfo& info);
+  // A signal has got an action that does not ignore it.
+  void on_heeded(int signo);
   // EINVAL.
   Result<PosixTimer*> find(int id);
   Result<void> remove(int id);

@@ -418,4 +418,14 @@ TEST(FutexRobust, ClearTidOfAProcessThatSharesMemory) {
   }
 }
 
+TEST(FutexShared, UnmappedWordIsAFault) {
+  void* gone = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
+  ASSERT_OK(munmap(gone, 4096));
+  EXPECT_ERRNO(syscall(SYS_futex, gone, FUTEX_WAKE, 1, nullptr, nullptr, 0), EFAULT);
+  EXPECT_EQ(syscall(SYS_futex, gone, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0), 0);
+  const uint64_t kernel = 0xffff'8000'0000'0000;
+  EXPECT_ERRNO(syscall(SYS_futex, kernel, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0), EFAULT);
+}
+
 }  // namespace

@@ -1,4 +1,5 @@
 // getrlimit, setrlimit, prlimit64, getrusage.
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "tests/syscalls/test_util.h"
@@ -68,6 +69,82 @@ TEST(Rusage, CountsTime) {
   EXPECT_OK(getrusage(RUSAGE_CHILDREN, &a));
   EXPECT_OK(getrusage(RUSAGE_THREAD, &a));
   EXPECT_ERRNO(getrusage(static_cast<__rusage_who>(7), &a), EINVAL);
+}
+
+// As a user without capabilities, which root becomes for it.
+void become_ordinary() {
+  if (geteuid() != 0) return;
+  CHILD_CHECK(setresgid(54321, 54321, 54321) == 0);
+  CHILD_CHECK(setresuid(54321, 54321, 54321) == 0);
+}
+
+TEST(Rlimit, NumberOfProcesses) {
+  EXPECT_CHILD_OK([] {
+    become_ordinary();
+    const rlimit one{1, 1};
+    CHILD_CHECK(setrlimit(RLIMIT_NPROC, &one) == 0);
+    const pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    CHILD_CHECK(pid == -1 && errno == EAGAIN);
+    return 0;
+  });
+}
+
+TEST(Rlimit, QueuedSignals) {
+  EXPECT_CHILD_OK([] {
+    become_ordinary();
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMIN);
+    CHILD_CHECK(sigprocmask(SIG_BLOCK, &set, nullptr) == 0);
+    const rlimit four{4, 4};
+    CHILD_CHECK(setrlimit(RLIMIT_SIGPENDING, &four) == 0);
+    int sent = 0;
+    while (sent < 10 && sigqueue(getpid(), SIGRTMIN, sigval{}) == 0) sent++;
+    CHILD_CHECK(errno == EAGAIN);
+    CHILD_CHECK(sent <= 4);  // the user's other processes may have some
+    // kill(2) is never refused.
+    CHILD_CHECK(kill(getpid(), SIGRTMIN) == 0);
+    sigset_t pending;
+    CHILD_CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGRTMIN) == 1);
+    return 0;
+  });
+}
+
+TEST(Rlimit, LockedMemory) {
+  EXPECT_CHILD_OK([] {
+    become_ordinary();
+    void* p = mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    rlimit limit{65536, 65536};
+    CHILD_CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+    CHILD_CHECK(mlock(p, 1 << 20) == -1 && errno == ENOMEM);
+    limit = {0, 0};
+    CHILD_CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+    CHILD_CHECK(mlock(p, 4096) == -1 && errno == EPERM);
+    CHILD_CHECK(mlockall(MCL_CURRENT) == -1 && errno == EPERM);
+    return 0;
+  });
+}
+
+TEST(Rlimit, Data) {
+  EXPECT_CHILD_OK([] {
+    rlimit limit{64 << 20, RLIM_INFINITY};
+    rlimit old;
+    CHILD_CHECK(getrlimit(RLIMIT_DATA, &old) == 0);
+    limit.rlim_max = old.rlim_max;
+    CHILD_CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
+    constexpr size_t kMuch = size_t{1} << 30;
+    CHILD_CHECK(mmap(nullptr, kMuch, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
+    CHILD_CHECK(errno == ENOMEM);
+    CHILD_CHECK(mmap(nullptr, kMuch, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+    CHILD_CHECK(sbrk(kMuch) == reinterpret_cast<void*>(-1));
+    CHILD_CHECK(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+    limit.rlim_cur = old.rlim_max;
+    CHILD_CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
+    CHILD_CHECK(mmap(nullptr, kMuch, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) !=
+                MAP_FAILED);
+    return 0;
+  });
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // POSIX timers.
+#include <sys/time.h>
 #include <sys/timerfd.h>
 
 #include "tests/syscalls/test_util.h"
@@ -94,6 +95,90 @@ TEST_F(Timer, AreNotInheritedByFork) {
     return 0;
   });
   timer_delete(id);
+}
+
+// Each timer has its signal, also beside others of the same number.
+TEST_F(Timer, TwoOfOneSignalBothTell) {
+  timer_t ids[2];
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGRTMIN);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  for (int i = 0; i < 2; i++) {
+    event.sigev_value.sival_int = i;
+    ASSERT_OK(timer_create(CLOCK_MONOTONIC, &event, &ids[i]));
+    const itimerspec value = ms(1 + i);
+    ASSERT_OK(timer_settime(ids[i], 0, &value, nullptr));
+  }
+  test::sleep_ms(50);
+  const timespec now{0, 0};
+  for (int i = 0; i < 2; i++) {
+    siginfo_t info;
+    ASSERT_EQ(sigtimedwait(&set, &info, &now), SIGRTMIN);
+    EXPECT_EQ(info.si_value.sival_int, i);
+    EXPECT_EQ(info.si_overrun, 0);
+  }
+  EXPECT_ERRNO(sigtimedwait(&set, nullptr, &now), EAGAIN);
+  for (timer_t id : ids) EXPECT_OK(timer_delete(id));
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+TEST_F(Timer, OverrunsAreCountedWhenTheSignalIsTaken) {
+  timer_t id;
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGRTMIN);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  ASSERT_OK(timer_create(CLOCK_MONOTONIC, &event, &id));
+  const itimerspec value = ms(1, 1);
+  ASSERT_OK(timer_settime(id, 0, &value, nullptr));
+  test::sleep_ms(60);
+  itimerspec left;
+  ASSERT_OK(timer_gettime(id, &left));
+  EXPECT_LE(left.it_value.tv_nsec, test::kMs);
+  siginfo_t info;
+  const timespec second{1, 0};
+  ASSERT_EQ(sigtimedwait(&set, &info, &second), SIGRTMIN);
+  EXPECT_GE(info.si_overrun, 30);
+  EXPECT_EQ(timer_getoverrun(id), info.si_overrun);
+  ASSERT_EQ(sigtimedwait(&set, &info, &second), SIGRTMIN);  // it goes on
+  EXPECT_OK(timer_delete(id));
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+TEST_F(Timer, GoesOnAfterItsSignalWasIgnored) {
+  timer_t id;
+  ASSERT_OK(timer_create(CLOCK_MONOTONIC, &event, &id));
+  struct sigaction handler, ignore{};
+  ignore.sa_handler = SIG_IGN;
+  ASSERT_OK(sigaction(SIGRTMIN, &ignore, &handler));
+  const itimerspec value = ms(1, 1);
+  ASSERT_OK(timer_settime(id, 0, &value, nullptr));
+  test::sleep_ms(20);
+  EXPECT_EQ(g_fired, 0);
+  ASSERT_OK(sigaction(SIGRTMIN, &handler, nullptr));
+  EXPECT_TRUE(test::eventually([] { return g_fired >= 3; }));
+  EXPECT_OK(timer_delete(id));
+}
+
+TEST_F(Timer, IntervalTimerGoesOnWhenItsSignalIsTaken) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGALRM);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  const itimerval value{{0, 2000}, {0, 2000}};
+  ASSERT_OK(setitimer(ITIMER_REAL, &value, nullptr));
+  test::sleep_ms(30);
+  itimerval left;
+  ASSERT_OK(getitimer(ITIMER_REAL, &left));
+  EXPECT_EQ(left.it_interval.tv_usec, 2000);
+  const timespec second{1, 0};
+  for (int i = 0; i < 5; i++) EXPECT_EQ(sigtimedwait(&set, nullptr, &second), SIGALRM);
+  const itimerval off{};
+  ASSERT_OK(setitimer(ITIMER_REAL, &off, nullptr));
+  const timespec now{0, 0};
+  (void)sigtimedwait(&set, nullptr, &now);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ Result<size_t> SignalFd::read(Task& task, IoSink& sink) {
   size_t done = 0;
   while (sink.remaining() >= sizeof(signalfd_siginfo)) {
     SignalInfo info;
-    if (!task.pending.pop(~mask_, info) && !task.group().pending.pop(~mask_, info)) break;
+    if (!task.kernel().take_signal(task, ~mask_, info)) break;
     const auto record = to_record(info);
     // A signal that cannot be handed over is lost, as on Linux.
     auto n = sink.write(&record, sizeof record);
