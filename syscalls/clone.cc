@@ -3,6 +3,8 @@
 
 #include <linux/sched.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "gen/syscalls.h"
@@ -53,8 +55,11 @@ Result<int64_t> sys_clone3(Task& task, UserIn args, uint64_t size) {
   if (size < CLONE_ARGS_SIZE_VER0) return Err(EINVAL);
   clone_args value{};
   TRY(task.copy_in(args, &value, std::min<uint64_t>(size, sizeof value)));
-  for (uint64_t at = sizeof value; at < size; at++) {
-    if (TRY(task.copy_in<uint8_t>(args + at)) != 0) return Err(E2BIG);
+  if (size > sizeof value) {
+    std::array<char, 4096> rest;
+    const size_t n = size - sizeof value;
+    TRY(task.copy_in(args + sizeof value, rest.data(), n));
+    if (std::any_of(rest.begin(), rest.begin() + n, [](char c) { return c != 0; })) return Err(E2BIG);
   }
   if (value.flags & (kExitSignalMask | CLONE_DETACHED)) return Err(EINVAL);
   if (value.exit_signal > static_cast<uint64_t>(kSignalCount)) return Err(EINVAL);

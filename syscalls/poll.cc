@@ -2,6 +2,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "gen/syscalls.h"
 #include "sentry/task/kernel.h"
@@ -17,8 +18,40 @@ static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &&
               POLLERR == EPOLLERR && POLLHUP == EPOLLHUP && POLLRDNORM == EPOLLRDNORM &&
               POLLRDHUP == EPOLLRDHUP);
 
+// Entries of all waiting calls together: each costs some 150 bytes with its place in a wait queue. ENOMEM.
+constexpr size_t kMaxEntriesInAll = size_t{1} << 20;
+constexpr size_t kMaxExempt = 64;  // a call of up to this many is not counted
+size_t entries_in_all = 0;         // under the kernel lock
+// So many files are looked at before others may have the kernel lock.
+constexpr size_t kEntriesAtOnce = 4096;
+
+struct PollCall;
+
+// Tells a call with very many files that one of them became ready. Unlike what block() arms it is there while
+// the files are looked at, with the lock dropped in between.
+struct BigWaiter final : Waiter {
+  BigWaiter(Task& t, PollCall& c) : task(t), call(c) {}
+  void on_wake(uint32_t) override;
+  Task& task;
+  PollCall& call;
+  uint32_t events = 0;
+};
+
 // What a call watches; read from the guest once, and the descriptions stay open while it waits.
 struct PollCall final : CallData {
+  PollCall() = default;
+  ~PollCall() override { entries_in_all -= counted; }
+  Result<void> count_entries(size_t n) {
+    if (n <= kMaxExempt) return {};
+    if (n > kMaxEntriesInAll - entries_in_all) return Err(ENOMEM);
+    entries_in_all += n;
+    counted = n;
+    return {};
+  }
+  bool is_big() const { return entries.size() > kEntriesAtOnce; }
+  size_t counted = 0;
+  std::unordered_map<WaitQueue*, BigWaiter> waiters;  // of a big call; one for each queue
+  bool touched = false;                               // one of them was told something
   struct Entry {
     int fd;
     uint32_t mask;  // POLL* asked for, POLLERR and POLLHUP included
@@ -30,19 +63,74 @@ struct PollCall final : CallData {
   bool zero_timeout = false;
 };
 
+void BigWaiter::on_wake(uint32_t) {
+  call.touched = true;
+  task.wake();
+}
+
 Ref<File> pollable(Task& task, int fd) {
   auto file = task.fds().get_io(fd);
   return file ? *file : nullptr;
 }
 
 // Looks at every file; returns how many entries have something.
-int64_t look(PollCall& poll) {
+int64_t look_once(PollCall& poll, bool yields) {
   int64_t count = 0;
+  size_t looked = 0;
   for (auto& e : poll.entries) {
+    if (yields && ++looked % kEntriesAtOnce == 0) yield_kernel_lock();
     if (e.file) e.found = e.file->poll_events() & e.mask;
     if (e.found) count++;
   }
   return count;
+}
+
+void watch(Task& task, PollCall& poll) {
+  size_t added = 0;
+  for (auto& e : poll.entries) {
+    if (++added % kEntriesAtOnce == 0) yield_kernel_lock();
+    WaitQueue* queue = e.file ? e.file->wait_queue() : nullptr;
+    if (!queue) continue;
+    BigWaiter& waiter = poll.waiters.try_emplace(queue, task, poll).first->second;
+    if ((waiter.events | e.mask) == waiter.events) continue;
+    waiter.events |= e.mask;
+    queue->add(waiter, waiter.events);
+  }
+}
+
+int64_t look(Task& task, PollCall& poll) {
+  if (!poll.is_big()) return look_once(poll, false);
+  if (poll.zero_timeout) return look_once(poll, true);
+  if (poll.waiters.empty()) watch(task, poll);
+  constexpr int kTries = 4;  // while others keep making files ready and unready
+  for (int i = 0; i < kTries; i++) {
+    poll.touched = false;
+    if (const int64_t count = look_once(poll, true)) return count;
+    if (!poll.touched) return 0;
+  }
+  return look_once(poll, false);
+}
+
+// Where to wait for each file; entries of one file share a place.
+std::vector<WaitOn> wait_list(const PollCall& poll) {
+  std::vector<WaitOn> queues;
+  queues.reserve(poll.entries.size());
+  for (const auto& e : poll.entries) {
+    if (e.file && e.file->wait_queue()) queues.push_back({e.file->wait_queue(), e.mask});
+  }
+  constexpr size_t kFew = 16;
+  if (queues.size() <= kFew) return queues;
+  std::ranges::sort(queues, {}, &WaitOn::queue);
+  size_t kept = 0;
+  for (const WaitOn& q : queues) {
+    if (kept > 0 && queues[kept - 1].queue == q.queue) {
+      queues[kept - 1].events |= q.events;
+    } else {
+      queues[kept++] = q;
+    }
+  }
+  queues.resize(kept);
+  return queues;
 }
 
 // Nothing was found: 0 when the time is over, else a wait. A pending signal counts even with a zero
@@ -51,12 +139,7 @@ Result<int64_t> wait(Task& task, PollCall& poll, int interrupted) {
   CallState& call = task.call();
   if (task.has_deliverable_signal()) return Err(interrupted);
   if (call.timed_out || poll.zero_timeout) return 0;
-  std::vector<WaitOn> queues;
-  queues.reserve(poll.entries.size());
-  for (auto& e : poll.entries) {
-    if (e.file) queues.push_back({e.file->wait_queue(), e.mask});
-  }
-  return Err(task.block(queues, call.deadline, interrupted));
+  return Err(task.block(poll.is_big() ? std::vector<WaitOn>() : wait_list(poll), call.deadline, interrupted));
 }
 
 void set_timeout(Task& task, PollCall& poll, int64_t ns) {
@@ -80,10 +163,12 @@ int64_t remaining_ns(Task& task) {
 Result<int64_t> start_poll(Task& task, UserAddr fds, uint32_t nfds) {
   if (nfds > task.group().limits[RLIMIT_NOFILE].rlim_cur) return Err(EINVAL);
   auto poll = std::make_unique<PollCall>();
+  TRY(poll->count_entries(nfds));
   std::vector<pollfd> list(nfds);
   if (nfds) TRY(task.copy_in(fds, list.data(), nfds * sizeof(pollfd)));
   poll->entries.reserve(nfds);
   for (const auto& p : list) {
+    if ((poll->entries.size() + 1) % kEntriesAtOnce == 0) yield_kernel_lock();
     const uint32_t mask = static_cast<uint16_t>(p.events) | POLLERR | POLLHUP;
     PollCall::Entry entry{
         .fd = p.fd, .mask = mask, .found = 0, .before = p.revents, .file = nullptr};
@@ -99,15 +184,18 @@ Result<int64_t> start_poll(Task& task, UserAddr fds, uint32_t nfds) {
 
 Result<int64_t> run_poll(Task& task, UserAddr fds, int interrupted) {
   auto& poll = static_cast<PollCall&>(*task.call().data);
-  const int64_t count = look(poll);
+  const int64_t count = look(task, poll);
   if (count == 0) {
     auto result = wait(task, poll, interrupted);
     if (!result) return result;
   }
   // Only revents is the kernel's to write, and only where it changes: each write is a host call.
+  constexpr size_t kWritesAtOnce = 256;
+  size_t written = 0;
   for (size_t i = 0; i < poll.entries.size(); i++) {
     const auto revents = static_cast<int16_t>(poll.entries[i].found);
     if (revents == poll.entries[i].before) continue;
+    if (++written % kWritesAtOnce == 0) yield_kernel_lock();
     TRY(task.copy_out(fds + i * sizeof(pollfd) + offsetof(pollfd, revents), revents));
   }
   return count;
@@ -158,13 +246,14 @@ Result<int64_t> start_select(Task& task, int nfds, const std::array<UserInOut, 3
     select->poll.entries.push_back(
         {.fd = fd, .mask = mask, .found = 0, .before = 0, .file = std::move(file)});
   }
+  TRY(select->poll.count_entries(select->poll.entries.size()));
   task.call().data = std::move(select);
   return 0;
 }
 
 Result<int64_t> run_select(Task& task, int nfds, const std::array<UserInOut, 3>& sets) {
   auto& select = static_cast<SelectCall&>(*task.call().data);
-  if (look(select.poll) == 0) {
+  if (look(task, select.poll) == 0) {
     auto result = wait(task, select.poll, kRestartNoHand);
     if (!result) return result;
   }

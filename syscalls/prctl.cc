@@ -20,12 +20,15 @@ bool is_capability(uint64_t cap) {
 }
 
 Result<int64_t> set_name(Task& task, uint64_t addr) {
-  std::array<char, kCommSize> name{};
   // strncpy_from_user() of 15 bytes: as far as the NUL.
-  for (size_t i = 0; i + 1 < kCommSize; i++) {
-    name[i] = TRY(task.copy_in<char>(UserAddr{addr + i}));
-    if (!name[i]) break;
+  auto whole = task.copy_in_string(UserAddr{addr}, kCommSize);
+  if (whole) {
+    task.comm = std::move(*whole);
+    return 0;
   }
+  if (whole.error() != ENAMETOOLONG) return Err(whole.error());
+  std::array<char, kCommSize> name{};
+  TRY(task.copy_in(UserAddr{addr}, name.data(), kCommSize - 1));
   task.comm = name.data();
   return 0;
 }

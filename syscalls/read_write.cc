@@ -4,6 +4,7 @@
 #include "gen/syscalls.h"
 #include "sentry/net/socket.h"
 #include "sentry/task/kernel.h"
+#include "sentry/task/kernel_lock.h"
 #include "sentry/time/clock.h"
 #include "sentry/vfs/fd_table.h"
 #include "syscalls/file_io.h"
@@ -129,6 +130,8 @@ Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional
     }
     if (*r == 0) break;
     done += *r;
+    // Pipes copy under the kernel lock, a piece a time; what is beyond PIPE_BUF is not atomic anyway.
+    if (file.kind() == FileKind::kPipe && source->remaining() > 0) yield_kernel_lock();
   }
   if (done > 0 && (file.flags() & (O_DSYNC | O_SYNC) || rwf & (RWF_DSYNC | RWF_SYNC))) {
     if (file.inode() && file.inode()->is_regular())

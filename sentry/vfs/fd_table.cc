@@ -2,6 +2,7 @@
 #include "sentry/vfs/fd_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "sentry/task/task.h"
 #include "sentry/vfs/locks.h"
@@ -51,12 +52,41 @@ FdTable::Entry* FdTable::entry(int fd) {
 void FdTable::put(int fd, Entry e) {
   if (fd >= kLow) {
     high_[fd] = std::move(e);
+    add_to_runs(fd);
   } else {
     if (static_cast<size_t>(fd) >= entries_.size()) entries_.resize(static_cast<size_t>(fd) + 1);
     entries_[static_cast<size_t>(fd)] = std::move(e);
   }
   ++count_;
   ++total_descriptors;
+}
+
+int FdTable::lowest_free_high(int min) const {
+  auto run = high_runs_.upper_bound(min);
+  if (run == high_runs_.begin()) return min;
+  --run;
+  return std::max(min, run->second);
+}
+
+void FdTable::add_to_runs(int fd) {
+  int first = fd, end = fd + 1;
+  auto next = high_runs_.upper_bound(fd);
+  if (next != high_runs_.end() && next->first == end) {
+    end = next->second;
+    next = high_runs_.erase(next);
+  }
+  if (next != high_runs_.begin()) {
+    if (auto before = std::prev(next); before->second == fd) first = before->first;
+  }
+  high_runs_[first] = end;
+}
+
+void FdTable::take_from_runs(int fd) {
+  const auto run = std::prev(high_runs_.upper_bound(fd));
+  const int end = run->second;
+  run->second = fd;
+  if (run->first == fd) high_runs_.erase(run);
+  if (end > fd + 1) high_runs_[fd + 1] = end;
 }
 
 const FdTable::Entry* FdTable::entry(int fd) const { return const_cast<FdTable*>(this)->entry(fd); }
@@ -78,7 +108,8 @@ Result<int> FdTable::install(Task& task, Ref<File> file, bool close_on_exec, int
   if (min < 0 || (min >= limit && min > 0)) return Err(EINVAL);
   TRY(check_total(1));
   int fd = std::max(min, first_free_);
-  while (in_use(fd)) ++fd;
+  while (fd < kLow && in_use(fd)) ++fd;
+  if (fd >= kLow) fd = lowest_free_high(fd);
   if (fd >= limit) return Err(EMFILE);
   put(fd, {std::move(file), close_on_exec});
   if (min <= first_free_) first_free_ = fd + 1;
@@ -110,6 +141,7 @@ Result<void> FdTable::close(Task& task, int fd) {
   Ref<File> file = std::move(e->file);
   if (fd >= kLow) {
     high_.erase(fd);
+    take_from_runs(fd);
   } else {
     e->close_on_exec = false;
   }
@@ -157,6 +189,7 @@ Ref<FdTable> FdTable::clone() const {
   auto copy = make_ref<FdTable>();
   copy->entries_ = entries_;
   copy->high_ = high_;
+  copy->high_runs_ = high_runs_;
   total_descriptors += static_cast<size_t>(count_);
   copy->count_ = count_;
   copy->first_free_ = first_free_;

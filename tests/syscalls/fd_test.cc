@@ -1,4 +1,5 @@
 // Descriptor tables: dup, fcntl, close_range, record locks, flock.
+#include <sys/resource.h>
 #include <sys/file.h>
 
 #include "tests/syscalls/test_util.h"
@@ -232,6 +233,32 @@ TEST_P(Locks, Flock) {
   EXPECT_OK(flock(b, LOCK_EX | LOCK_NB));
   EXPECT_ERRNO(flock(b, 77), EINVAL);
   EXPECT_ERRNO(flock(999, LOCK_SH), EBADF);
+}
+
+TEST(Dup, LowestFreeNumberAmongHighOnes) {
+  rlimit limit;
+  ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+  if (limit.rlim_max < 6000) return;
+  EXPECT_CHILD_OK([limit] {
+    const rlimit more{6000, limit.rlim_max};
+    CHILD_CHECK(setrlimit(RLIMIT_NOFILE, &more) == 0);
+    for (int fd = 5000; fd < 5010; fd++) CHILD_CHECK(fcntl(0, F_DUPFD, 5000) == fd);
+    CHILD_CHECK(close(5003) == 0 && close(5007) == 0 && close(5000) == 0);
+    CHILD_CHECK(fcntl(0, F_DUPFD, 5001) == 5003);
+    CHILD_CHECK(fcntl(0, F_DUPFD, 5001) == 5007);
+    CHILD_CHECK(fcntl(0, F_DUPFD, 5001) == 5010);
+    CHILD_CHECK(fcntl(0, F_DUPFD, 4000) == 4000);
+    CHILD_CHECK(fcntl(0, F_DUPFD, 5000) == 5000);
+    CHILD_CHECK(dup2(0, 5012) == 5012);
+    CHILD_CHECK(fcntl(0, F_DUPFD, 5000) == 5011);
+    CHILD_CHECK(fcntl(0, F_DUPFD, 5000) == 5013);
+    CHILD_CHECK(fcntl(0, F_DUPFD, 5999) == 5999);
+    CHILD_CHECK(fcntl(0, F_DUPFD, 5999) == -1 && errno == EMFILE);
+    return test::run_child([] {  // a copy of the table
+      CHILD_CHECK(fcntl(0, F_DUPFD, 5000) == 5014);
+      return 0;
+    });
+  });
 }
 
 }  // namespace

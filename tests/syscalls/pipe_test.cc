@@ -269,4 +269,28 @@ TEST_P(Fifo, ReadWriteNeedsNobody) {
   EXPECT_EQ(c, 'q');
 }
 
+// More than is copied in one go.
+TEST(Pipe, BigTransfersArriveWhole) {
+  int fds[2];
+  ASSERT_OK(pipe(fds));
+  (void)fcntl(fds[0], F_SETPIPE_SZ, 8 << 20);  // for those who may
+  const size_t size = size_t{20} << 20;
+  std::vector<char> sent(size);
+  for (size_t i = 0; i < size; i++) sent[i] = static_cast<char>(i * 7 + i / 4096);
+  const pid_t writer = test::spawn([&] { return write(fds[1], sent.data(), size) == static_cast<ssize_t>(size) ? 0 : 1; });
+  close(fds[1]);
+  std::vector<char> got(size + 1);
+  size_t at = 0;
+  for (;;) {
+    const ssize_t n = read(fds[0], got.data() + at, got.size() - at);
+    ASSERT_GE(n, 0);
+    if (n == 0) break;
+    at += static_cast<size_t>(n);
+  }
+  close(fds[0]);
+  EXPECT_EQ(test::wait_for(writer), 0);
+  ASSERT_EQ(at, size);
+  EXPECT_EQ(memcmp(sent.data(), got.data(), size), 0);
+}
+
 }  // namespace

@@ -1,4 +1,6 @@
 // poll, ppoll, select, pselect6.
+#include <sys/resource.h>
+#include <sys/eventfd.h>
 #include <poll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -225,6 +227,37 @@ TEST_F(Poll, SocketPairHangUp) {
   EXPECT_EQ(poll(&p, 1, 0), 1);
   EXPECT_EQ(p.revents, POLLIN | POLLRDHUP | POLLHUP);
   close(s[0]);
+}
+
+// More files than are looked at in one go.
+TEST(Poll, VeryManyFiles) {
+  rlimit limit;
+  ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+  constexpr rlim_t kFiles = 6000;
+  if (limit.rlim_max < kFiles + 100) return;
+  EXPECT_CHILD_OK([limit] {
+    const rlimit more{kFiles + 100, limit.rlim_max};
+    CHILD_CHECK(setrlimit(RLIMIT_NOFILE, &more) == 0);
+    int fds[2];
+    CHILD_CHECK(pipe(fds) == 0);
+    std::vector<pollfd> list(kFiles, pollfd{fds[0], POLLIN, 0});
+    const int last = eventfd(0, EFD_NONBLOCK);
+    list.push_back({last, POLLIN, 0});
+    CHILD_CHECK(poll(list.data(), list.size(), 0) == 0);
+    CHILD_CHECK(poll(list.data(), list.size(), 20) == 0);
+    const pid_t writer = fork();
+    if (writer == 0) {
+      test::sleep_ms(50);
+      const uint64_t one = 1;
+      _exit(write(last, &one, sizeof one) == sizeof one ? 0 : 1);
+    }
+    CHILD_CHECK(poll(list.data(), list.size(), -1) == 1);
+    CHILD_CHECK(list.back().revents == POLLIN && list.front().revents == 0);
+    CHILD_CHECK(test::wait_for(writer) == 0);
+    CHILD_CHECK(write(fds[1], "x", 1) == 1);
+    CHILD_CHECK(poll(list.data(), list.size(), -1) == int{kFiles} + 1);
+    return 0;
+  });
 }
 
 }  // namespace

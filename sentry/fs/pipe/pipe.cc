@@ -9,6 +9,8 @@ namespace {
 
 // Capacity promised to all pipes together, for the soft limit. Under the kernel lock.
 uint64_t total_capacity = 0;
+// Bytes copied in one go: all of it is done under the kernel lock.
+constexpr size_t kPiece = size_t{1} << 20;
 
 }  // namespace
 
@@ -113,7 +115,7 @@ Result<size_t> Pipe::read(IoSink& sink) {
   }
   // Bytes leave the ring only once they have arrived: a bad buffer loses nothing.
   const bool packet = !segments_.empty() && segments_.front().packet;
-  const size_t limit = segments_.empty() ? used_ : segments_.front().length;
+  const size_t limit = std::min(segments_.empty() ? used_ : segments_.front().length, kPiece);
   size_t done = 0;
   while (done < limit && sink.remaining() > 0) {
     const size_t at = (head_ + done) & (ring_size_ - 1);
@@ -137,7 +139,7 @@ Result<size_t> Pipe::write(IoSource& source, bool packets) {
   // A packet takes a page of its own, however short.
   if (packets && segments_.size() >= capacity_ / kPageSize) return Err(EAGAIN);
   if (free() == 0 || (wanted <= kPageSize && free() < wanted)) return Err(EAGAIN);
-  size_t left = std::min(wanted, free());
+  size_t left = std::min({wanted, free(), kPiece});
   size_t done = 0;
   while (left > 0) {
     if (packets && segments_.size() >= capacity_ / kPageSize) break;
