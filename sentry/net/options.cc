@@ -1,6 +1,8 @@
 // Socket options at level SOL_SOCKET, after net/core/sock.c.
 #include <asm/socket.h>
 #include <linux/capability.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/time.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <cstring>
 
 #include "sentry/net/socket.h"
+#include "sentry/net/stored_options.h"
 #include "sentry/task/task.h"
 #include "sentry/time/clock.h"
 
@@ -92,7 +95,14 @@ Result<void> Socket::set_option(Task& task, int level, int option, std::string_v
     } else {
       return Err(EINVAL);
     }
-    stored_[{level, option}] = v;
+    v = TRY(check_stored_option(level, option, v, task.creds().has_cap(CAP_NET_ADMIN)));
+    // -1 and a segment size of 0: as the system has it.
+    const bool unset = v == -1 || (level == IPPROTO_TCP && option == TCP_MAXSEG && v == 0);
+    if (unset) {
+      stored_.erase({level, option});
+    } else {
+      stored_[{level, option}] = v;
+    }
     return {};
   }
   if (option == SO_BINDTODEVICE) {
@@ -164,7 +174,8 @@ Result<void> Socket::set_option(Task& task, int level, int option, std::string_v
     default:
       if (!is_stored_option(level, option)) return Err(ENOPROTOOPT);
       if (option == SO_MARK && !task.creds().has_cap(CAP_NET_ADMIN)) return Err(EPERM);
-      stored_[{level, option}] = v;
+      stored_[{level, option}] =
+          TRY(check_stored_option(level, option, v, task.creds().has_cap(CAP_NET_ADMIN)));
       return {};
   }
 }

@@ -106,6 +106,8 @@ Result<size_t> SocketFile::write(Task& task, IoSource& source) {
 Result<int64_t> SocketFile::ioctl(Task& task, uint32_t request, uint64_t arg) {
   switch (request) {
     case FIONREAD:
+      // tcp_ioctl(), unix_inq_len().
+      if (TRY(socket_->get_option(task, SOL_SOCKET, SO_ACCEPTCONN))[0]) return Err(EINVAL);
       TRY(task.copy_out(UserAddr{arg}, static_cast<int32_t>(socket_->readable_bytes())));
       return 0;
     case SIOCOUTQ:

@@ -276,4 +276,33 @@ TEST(SocketErrors, Arguments) {
   EXPECT_ERRNO(getsockopt(s, SOL_SOCKET, 9999, &type, &length), ENOPROTOOPT);
 }
 
+// Options without effect take the values that they take elsewhere.
+TEST(SocketOptions, ValuesAreChecked) {
+  const test::Fd s(socket(AF_INET, SOCK_STREAM, 0));
+  const auto set = [&](int level, int option, int value) { return setsockopt(s, level, option, &value, sizeof value); };
+  const auto get = [&](int level, int option) {
+    int value = -77;
+    socklen_t length = sizeof value;
+    return getsockopt(s, level, option, &value, &length) == 0 ? value : -78;
+  };
+  EXPECT_OK(set(IPPROTO_TCP, TCP_NODELAY, 7));
+  EXPECT_EQ(get(IPPROTO_TCP, TCP_NODELAY), 1);
+  EXPECT_OK(set(SOL_SOCKET, SO_TIMESTAMP, 5));
+  EXPECT_EQ(get(SOL_SOCKET, SO_TIMESTAMP), 1);
+  EXPECT_ERRNO(set(IPPROTO_TCP, TCP_KEEPIDLE, 0), EINVAL);
+  EXPECT_ERRNO(set(IPPROTO_TCP, TCP_KEEPIDLE, 40'000), EINVAL);
+  EXPECT_OK(set(IPPROTO_TCP, TCP_KEEPIDLE, 100));
+  EXPECT_EQ(get(IPPROTO_TCP, TCP_KEEPIDLE), 100);
+  EXPECT_ERRNO(set(IPPROTO_IP, IP_TTL, 300), EINVAL);
+  EXPECT_OK(set(IPPROTO_IP, IP_TTL, 3));
+  EXPECT_EQ(get(IPPROTO_IP, IP_TTL), 3);
+  EXPECT_OK(set(IPPROTO_IP, IP_TTL, -1));
+  EXPECT_NE(get(IPPROTO_IP, IP_TTL), 3);
+  EXPECT_ERRNO(set(SOL_SOCKET, SO_ZEROCOPY, 2), EINVAL);
+  EXPECT_ERRNO(set(SOL_SOCKET, SO_BUSY_POLL, -1), EINVAL);
+  ASSERT_OK(listen(s, 1));
+  int bytes;
+  EXPECT_ERRNO(ioctl(s, FIONREAD, &bytes), EINVAL);
+}
+
 }  // namespace
