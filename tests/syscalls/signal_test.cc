@@ -613,4 +613,50 @@ TEST_F(Signal, StoppedProcessKeepsSignalsPending) {
   EXPECT_EQ(WEXITSTATUS(wait_for(pid)), 9);
 }
 
+TEST_F(Signal, NoChildSignalForStopsIfNotWanted) {
+  handle(SIGCHLD, count, SA_NOCLDSTOP);
+  const pid_t pid = test::spawn([] {
+    for (;;) pause();
+    return 0;
+  });
+  int status = 0;
+  ASSERT_OK(kill(pid, SIGSTOP));
+  ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  ASSERT_OK(kill(pid, SIGCONT));
+  ASSERT_EQ(waitpid(pid, &status, WCONTINUED), pid);
+  EXPECT_EQ(g_count, 0);
+  ASSERT_OK(kill(pid, SIGKILL));
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(test::eventually([] { return g_count == 1; }));
+}
+
+TEST_F(Signal, ChildrenLeaveNoZombiesIfNotWanted) {
+  handle(SIGCHLD, count, SA_NOCLDWAIT);
+  const pid_t pid = test::spawn([] { return 0; });
+  EXPECT_ERRNO(waitpid(pid, nullptr, 0), ECHILD);  // when it has ended
+  EXPECT_ERRNO(kill(pid, 0), ESRCH);
+  EXPECT_TRUE(test::eventually([] { return g_count == 1; }));  // the signal comes all the same
+}
+
+// poll goes on by restart_syscall when a stop is over.
+TEST_F(Signal, StopsDoNotEndAWait) {
+  EXPECT_CHILD_OK([] {
+    const pid_t parent = getpid();
+    const pid_t helper = fork();
+    if (helper == 0) {
+      test::sleep_ms(50);
+      kill(parent, SIGSTOP);
+      test::sleep_ms(50);
+      kill(parent, SIGCONT);
+      _exit(0);
+    }
+    const int64_t start = test::now_ns();
+    CHILD_CHECK(poll(nullptr, 0, 300) == 0);
+    CHILD_CHECK(test::now_ns() - start >= 300 * test::kMs);
+    CHILD_CHECK(test::wait_for(helper) == 0);
+    return 0;
+  });
+}
+
 }  // namespace

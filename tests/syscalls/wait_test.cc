@@ -281,4 +281,30 @@ TEST(Waitid, SaysWhoseChildItWas) {
   EXPECT_EQ(reinterpret_cast<unsigned char*>(&info)[sizeof info - 1], 0x5a);
 }
 
+TEST(Waitid, StoppedAndContinuedByProcessGroup) {
+  const pid_t pid = spawn([] {
+    setpgid(0, 0);
+    for (;;) pause();
+    return 0;
+  });
+  setpgid(pid, pid);
+  siginfo_t info{};
+  EXPECT_ERRNO(waitid(P_PGID, getpid() + 1'000'000, &info, WEXITED), ECHILD);
+  ASSERT_OK(kill(pid, SIGSTOP));
+  ASSERT_OK(waitid(P_PGID, pid, &info, WSTOPPED));
+  EXPECT_EQ(info.si_pid, pid);
+  EXPECT_EQ(info.si_code, CLD_STOPPED);
+  EXPECT_EQ(info.si_status, SIGSTOP);
+  info = {};
+  EXPECT_OK(waitid(P_PGID, pid, &info, WSTOPPED | WNOHANG));  // told once
+  EXPECT_EQ(info.si_pid, 0);
+  ASSERT_OK(kill(pid, SIGCONT));
+  ASSERT_OK(waitid(P_PGID, pid, &info, WCONTINUED));
+  EXPECT_EQ(info.si_code, CLD_CONTINUED);
+  EXPECT_EQ(info.si_status, SIGCONT);
+  ASSERT_OK(kill(pid, SIGKILL));
+  ASSERT_OK(waitid(P_PGID, pid, &info, WEXITED));
+  EXPECT_EQ(info.si_code, CLD_KILLED);
+}
+
 }  // namespace
