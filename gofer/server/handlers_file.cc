@@ -5,6 +5,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <memory>
+#include <span>
+
 #include "gofer/server/host_fs.h"
 #include "gofer/server/server.h"
 
@@ -25,6 +28,15 @@ bool writes(int flags) {
 // The gofer keeps attributes in the user namespace: others are the host's security (EPERM to set).
 bool is_user_xattr(const std::string& name) {
   return name.starts_with("user.") && name.size() > 5 && name.find('\0') == std::string::npos;
+}
+
+// XATTR_LIST_MAX bytes of each thread: `ls -l` and `cp -a` ask for every file.
+std::span<char> xattr_buffer() {
+  constexpr size_t kSize = 64 * 1024;
+  static_assert(kMaxXattrValue <= kSize);
+  thread_local std::unique_ptr<char[]> buffer;
+  if (!buffer) buffer = std::make_unique_for_overwrite<char[]>(kSize);
+  return {buffer.get(), kSize};
 }
 
 }  // namespace
@@ -182,11 +194,11 @@ Result<void> Server::getxattr(Reader& in, Writer& out) {
   if (file.at.rules.action == Action::kDeny) return Err(EACCES);
   if (!file.attr.is_regular() && !file.attr.is_directory()) return Err(ENODATA);
   if (file.attr.is_regular()) TRY(check_data_access(file, false));
-  std::string value(kMaxXattrValue, '\0');
+  const std::span<char> value = xattr_buffer().first(kMaxXattrValue);
   std::string path = fmt::format("/proc/self/fd/{}", file.fd);
   ssize_t size = ::getxattr(path.c_str(), name.c_str(), value.data(), value.size());
   if (size < 0) return errno == ERANGE ? Err(E2BIG) : HostErr();
-  out.string(std::string_view(value).substr(0, static_cast<size_t>(size)));
+  out.string(std::string_view(value.data(), static_cast<size_t>(size)));
   return {};
 }
 
@@ -218,7 +230,7 @@ Result<void> Server::listxattr(Reader& in, Writer& out) {
   std::vector<std::string> names;
   size_t room = out.room() - 4;
   if (file.attr.is_regular() || file.attr.is_directory()) {
-    std::string list(64 * 1024, '\0');  // XATTR_LIST_MAX
+    const std::span<char> list = xattr_buffer();
     std::string path = fmt::format("/proc/self/fd/{}", file.fd);
     ssize_t size = ::listxattr(path.c_str(), list.data(), list.size());
     if (size < 0) {

@@ -1,11 +1,14 @@
 #include "platform/base/log.h"
 
 #include <spdlog/sinks/base_sink.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 namespace uks {
 namespace {
@@ -28,6 +31,29 @@ class FdSink final : public spdlog::sinks::base_sink<std::mutex> {
 };
 
 }  // namespace
+
+int64_t LogBudget::take(int64_t now_ns) {
+  const int64_t fresh = (now_ns - refilled_ns_) / period_ns_;
+  if (fresh > 0) {
+    tokens_ = std::min(burst_, tokens_ + fresh);
+    refilled_ns_ += fresh * period_ns_;
+  }
+  if (tokens_ == 0) {
+    held_back_++;
+    return -1;
+  }
+  tokens_--;
+  return std::exchange(held_back_, 0);
+}
+
+int64_t take_log_budget() {
+  static std::mutex mutex;
+  static LogBudget budget(10, 1'000'000'000);
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::lock_guard lock(mutex);
+  return budget.take(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
+}
 
 void set_up_logging(std::string_view role, int fd, std::string_view level) {
   auto logger = std::make_shared<spdlog::logger>(std::string(role), std::make_shared<FdSink>(fd));

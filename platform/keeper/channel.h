@@ -14,10 +14,14 @@ namespace uks::keeper {
 
 class Channel {
  public:
-  explicit Channel(UniqueFd socket) : socket_(std::move(socket)) {}
+  explicit Channel(UniqueFd socket);
   int fd() const { return socket_.get(); }
+  // An eventfd: readable when poll() has something that fd() does not show, since it came in before an answer.
+  int news_fd() const { return news_.get(); }
 
-  // One-way messages. A keeper that is gone takes the sentry with it (PDEATHSIG): errors do not matter.
+  // One-way messages. Never blocks: what the socket does not take (the keeper is stopped, or busy) waits here,
+  // in order, and goes out before the next message or answer. A keeper that is gone takes the sentry with it
+  // (PDEATHSIG): errors do not matter.
   void send(Op op, int32_t pid = 0, int32_t value = 0, std::string_view text = {});
   // Opens a file of /proc/`pid`: kOpenMem, or kOpenMaps with the file's name. Blocks for the keeper's
   // answer, which never waits for a guest. The host's errno.
@@ -26,6 +30,8 @@ class Channel {
   Result<UniqueFd> reopen_read_only(int memfd);
   // A message from the keeper that is no answer, if one is there. Never blocks.
   bool poll(Message& message);
+  // Whether messages wait for room, and a try at sending them: for the event thread, when the socket has room.
+  bool flush();
 
  private:
   struct Answer {
@@ -37,7 +43,13 @@ class Channel {
   // Receives one message. False: none (with `wait` false), or the keeper is gone.
   bool receive(bool wait) REQUIRES(receive_mutex_);
 
+  // Sends what waits. False: some of it still does.
+  bool flush_outbox() REQUIRES(send_mutex_);
+
   UniqueFd socket_;
+  UniqueFd news_;
+  Mutex send_mutex_;  // after receive_mutex_
+  std::deque<Message> outbox_ GUARDED_BY(send_mutex_);
   Mutex receive_mutex_;
   std::map<uint32_t, Answer> answers_ GUARDED_BY(receive_mutex_);
   std::deque<Message> events_ GUARDED_BY(receive_mutex_);

@@ -186,7 +186,7 @@ void Tracer::donate_next() {
     if (sent) {
       receiver_ = tid;
     } else {
-      LOG_WARN("handing over a descriptor failed: errno {}", errno);
+      LOG_WARN_LIMITED("handing over a descriptor failed: errno {}", errno);
       registers.orig_rax = ~0ull;
       registers.rax = static_cast<uint64_t>(int64_t{-ENOSYS});  // the stub ends its process
     }

@@ -214,7 +214,7 @@ void Platform::unlock_and_send() {
       (void)out.notifier->approve(out.id);
     } else if (out.fd >= 0) {
       if (const auto sent = out.notifier->reply_with_fd(out.id, out.fd, out.number); !sent && sent.error() != ENOENT) {
-        LOG_WARN("handing over a descriptor failed: errno {}", sent.error().value);
+        LOG_WARN_LIMITED("handing over a descriptor failed: errno {}", sent.error().value);
         (void)out.notifier->reply(out.id, -ENOSYS);
       }
     } else {
@@ -237,16 +237,16 @@ void Platform::deny(const Notification& n) {
   // A thread that asks for what nobody ordered is hostile. It is not resumed; its process ends.
   const auto it = by_tid_.find(static_cast<pid_t>(n.tid));
   if (it == by_tid_.end()) {
-    LOG_WARN("an unknown host thread {} asked for an unordered call", n.tid);
+    LOG_WARN_LIMITED("an unknown host thread {} asked for an unordered call", n.tid);
     keeper_.send(keeper::Op::kKill, static_cast<int32_t>(n.tid));
     return;
   }
-  LOG_WARN("host thread {} asked for an unordered call; its process is ended", n.tid);
+  LOG_WARN_LIMITED("host thread {} asked for an unordered call; its process is ended", n.tid);
   end_process(it->second->mm());
 }
 
 void Platform::end_liar(GuestThread& thread, const char* lie) {
-  LOG_WARN("host thread {}: {}; its process is ended", thread.host_tid, lie);
+  LOG_WARN_LIMITED("host thread {}: {}; its process is ended", thread.host_tid, lie);
   thread.in_sentry = false;  // no answer, which it would not obey: it waits for the keeper's SIGKILL
   end_process(thread.mm());
 }
@@ -373,7 +373,7 @@ void Platform::handle_clone(GuestThread* thread, const Notification& n) {
   if (!thread->clone_approved ||
       !std::equal(thread->clone_args.begin(), thread->clone_args.end(), std::begin(n.args))) {
     const auto it = by_tid_.find(static_cast<pid_t>(n.tid));
-    LOG_WARN("host thread {} made an unordered clone; its process is ended", n.tid);
+    LOG_WARN_LIMITED("host thread {} made an unordered clone; its process is ended", n.tid);
     end_process(it->second->mm());
     return;
   }
@@ -616,7 +616,7 @@ void Platform::refill() {
     shard.zygote_idle = false;
     auto child = clone(*shard.zygote, {});
     if (!child) {
-      LOG_WARN("no fresh stub process: errno {}", child.error().value);
+      LOG_WARN_LIMITED("no fresh stub process: errno {}", child.error().value);
       shard.zygote_idle = true;
       return;
     }
@@ -653,7 +653,7 @@ void Platform::sweep() {
       const int64_t since = seen == strangers_.end() ? now : seen->second;
       strangers[pid] = since;
       if (now - since >= kHelloPatienceMs) {
-        LOG_WARN("host process {} was cloned and says nothing; it is killed", pid);
+        LOG_WARN_LIMITED("host process {} was cloned and says nothing; it is killed", pid);
         keeper_.send(keeper::Op::kKill, pid);
       }
     }

@@ -20,6 +20,7 @@
 #include "sentry/boot/main.h"
 #include "sentry/fs/host/host_file.h"
 #include "sentry/fs/host/tty_node.h"
+#include "sentry/task/close_later.h"
 #include "sentry/task/exec.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/vfs/fd_table.h"
@@ -263,10 +264,11 @@ bool Boot::looks_like_text(Task& task, const std::string& path) {
 bool Boot::start_first_process() {
   // The pool's first stub is usually there by now.
   kernel_lock.lock();
-  for (int tries = 0; platform_->pooled() == 0; tries++) {
+  while (platform_->pooled() == 0) {
+    constexpr int kPatience = 10;  // seconds
+    const uint64_t refills = dispatcher_->refills();
     kernel_.unlock_and_flush();
-    if (tries > 50'000) return fail("internal: no stub process came up");
-    usleep(100);
+    if (!dispatcher_->wait_for_refill(refills, kPatience)) return fail("internal: no stub process came up");
     kernel_lock.lock();
   }
   const Ref<ThreadGroup> group = kernel_.new_group(nullptr);
@@ -301,6 +303,7 @@ int Boot::run() {
   if (!make_platform()) return 125;
   // From here on there are threads; the zygotes exist, and no guest runs before the filter is in place.
   kernel_lock.lock();
+  start_closer();
   platform_->start(*dispatcher_, kPoolSize);
   kernel_.unlock_and_flush();
   kernel_lock.lock();
@@ -312,7 +315,9 @@ int Boot::run() {
     return 125;
   }
   kernel_lock.lock();
-  (void)events_.add(keeper_->fd(), EPOLLIN, *this);
+  // Edge-triggered: EPOLLOUT is of interest only when messages wait for room.
+  (void)events_.add(keeper_->fd(), EPOLLIN | EPOLLOUT | EPOLLET, *this);
+  (void)events_.add(keeper_->news_fd(), EPOLLIN | EPOLLET, *this);
   kernel_.unlock_and_flush();
   if (!start_first_process()) {
     // The keeper ends us when it has heard; until then there is nothing to do.
@@ -327,6 +332,7 @@ void Boot::pause_until_killed() { events_.run(); }
 void Boot::on_host_events(uint32_t) {
   keeper::Message message;
   while (keeper_->poll(message)) on_keeper(message);
+  (void)keeper_->flush();
 }
 
 void Boot::on_keeper(const keeper::Message& message) {

@@ -37,18 +37,31 @@ RealHost::RealHost() {
 }
 
 FileKind RealHost::kind(const std::string& path) const {
+  const auto known = kinds_.find(path);
+  if (known != kinds_.end()) return known->second;
+  FileKind kind = FileKind::kMissing;
+  // Most rules are for names that the host does not have, many in directories that it does not have.
+  const size_t slash = path.rfind('/');
+  const bool may_exist =
+      slash == std::string::npos || slash == 0 || this->kind(path.substr(0, slash)) != FileKind::kMissing;
   struct stat st;
-  if (::lstat(path.c_str(), &st) != 0) return FileKind::kMissing;
-  switch (st.st_mode & S_IFMT) {
-    case S_IFREG:
-      return FileKind::kFile;
-    case S_IFDIR:
-      return FileKind::kDirectory;
-    case S_IFLNK:
-      return FileKind::kLink;
-    default:
-      return FileKind::kOther;
+  if (may_exist && ::lstat(path.c_str(), &st) == 0) {
+    switch (st.st_mode & S_IFMT) {
+      case S_IFREG:
+        kind = FileKind::kFile;
+        break;
+      case S_IFDIR:
+        kind = FileKind::kDirectory;
+        break;
+      case S_IFLNK:
+        kind = FileKind::kLink;
+        break;
+      default:
+        kind = FileKind::kOther;
+    }
   }
+  kinds_.emplace(path, kind);
+  return kind;
 }
 
 std::optional<std::string> RealHost::real_path(const std::string& path) const {

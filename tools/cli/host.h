@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace uks::cli {
@@ -44,9 +45,13 @@ class Host {
 class RealHost final : public Host {
  public:
   RealHost();
+  // Answers are kept: nothing is asked about a name twice, or below what is missing.
   FileKind kind(const std::string& path) const override;
   std::optional<std::string> real_path(const std::string& path) const override;
   std::optional<std::string> read_text(const std::string& path, size_t limit) const override;
+
+ private:
+  mutable std::unordered_map<std::string, FileKind> kinds_;
 };
 
 // The lines of passwd(5) that are well formed; at most 65,536.
