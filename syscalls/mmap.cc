@@ -46,10 +46,10 @@ Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
   return {};
 }
 
-// Bytes, as the host counts them for the stub process.
+// Bytes, as the host counts them for the stub process, less the stub's own region.
 struct MemoryUse {
-  uint64_t total;  // less the stub's own region
-  uint64_t data;   // private and writable; stacks included
+  uint64_t total;
+  uint64_t data;  // private and writable; stacks included
 };
 
 // Drops the kernel lock.
@@ -63,9 +63,10 @@ Result<MemoryUse> memory_use(Task& task) {
   std::array<uint64_t, 6> pages{};
   char* at = statm.data();
   for (uint64_t& n : pages) n = strtoull(at, &at, 10);
-  constexpr uint64_t kOwn = UKS_STUB_TEXT_SIZE + 0x1000 + UKS_WINDOW_SIZE + uint64_t{UKS_SLOTS} * UKS_AREA_SIZE;
-  const uint64_t total = pages[0] * kPage;
-  return MemoryUse{total - std::min(total, kOwn), pages[5] * kPage};
+  constexpr uint64_t kOwnData = 0x1000 + uint64_t{UKS_SLOTS} * UKS_AREA_SIZE;
+  constexpr uint64_t kOwn = UKS_STUB_TEXT_SIZE + UKS_WINDOW_SIZE + kOwnData;
+  const uint64_t total = pages[0] * kPage, data = pages[5] * kPage;
+  return MemoryUse{total - std::min(total, kOwn), data - std::min(data, kOwnData)};
 }
 
 // RLIMIT_AS, and RLIMIT_DATA for private writable memory. ENOMEM. Other threads may map at the same time: then

@@ -121,13 +121,17 @@ void Platform::work(Shard& shard, unsigned index) {
     lock_.lock();
     handle(shard, *n);
     unlock_and_flush();
+    shard.blocked_since[index].store(0, std::memory_order_relaxed);
   }
 }
 
 void Platform::unlock_to_block() {
   if (Shard* shard = current_worker_.shard) {
     const int64_t now = monotonic_ns();
-    shard->blocked_since[current_worker_.index].store(now, std::memory_order_relaxed);
+    // From the first time in this hand-off: a handler that drops the lock again and again, for moments, keeps its
+    // shard waiting just as well.
+    auto& since = shard->blocked_since[current_worker_.index];
+    if (since.load(std::memory_order_relaxed) == 0) since.store(now, std::memory_order_relaxed);
     last_block_.store(now, std::memory_order_relaxed);
     // The watcher sleeps while nothing blocks: one wake-up for a burst of host calls.
     if (!watching_.exchange(true)) {
@@ -139,9 +143,6 @@ void Platform::unlock_to_block() {
 }
 
 void Platform::lock_again() {
-  if (Shard* shard = current_worker_.shard) {
-    shard->blocked_since[current_worker_.index].store(0, std::memory_order_relaxed);
-  }
   lock_.lock();
 }
 

@@ -270,7 +270,7 @@ TEST_P(Fifo, ReadWriteNeedsNobody) {
 }
 
 // More than is copied in one go.
-TEST(Pipe, BigTransfersArriveWhole) {
+TEST(PipeTransfer, ArrivesWhole) {
   int fds[2];
   ASSERT_OK(pipe(fds));
   (void)fcntl(fds[0], F_SETPIPE_SZ, 8 << 20);  // for those who may

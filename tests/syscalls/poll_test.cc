@@ -229,8 +229,7 @@ TEST_F(Poll, SocketPairHangUp) {
   close(s[0]);
 }
 
-// More files than are looked at in one go.
-TEST(Poll, VeryManyFiles) {
+TEST(PollMany, MoreFilesThanAreLookedAtInOneGo) {
   rlimit limit;
   ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
   constexpr rlim_t kFiles = 6000;

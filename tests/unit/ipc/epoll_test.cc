@@ -9,6 +9,8 @@
 namespace uks {
 namespace {
 
+std::vector<Epoll::Used> used;
+
 struct EpollTest : testing::Test {
   OneTask one;
   Ref<Epoll> epoll = make_ref<Epoll>(nullptr);
@@ -28,42 +30,42 @@ struct EpollTest : testing::Test {
 
 TEST_F(EpollTest, LevelTriggeredUntilDrained) {
   ASSERT_TRUE(epoll->add(3, *event, {EPOLLIN, 7}));
-  EXPECT_TRUE(epoll->collect(8).empty());
+  EXPECT_TRUE(epoll->collect(8, used).empty());
   signal();
   for (int i = 0; i < 2; i++) {
-    const auto events = epoll->collect(8);
+    const auto events = epoll->collect(8, used);
     ASSERT_EQ(events.size(), 1u);
     EXPECT_EQ(events[0].events, uint32_t{EPOLLIN});
     EXPECT_EQ(events[0].data, 7u);
   }
   drain();
-  EXPECT_TRUE(epoll->collect(8).empty());
+  EXPECT_TRUE(epoll->collect(8, used).empty());
 }
 
 TEST_F(EpollTest, EdgeTriggeredOncePerWrite) {
   ASSERT_TRUE(epoll->add(3, *event, {EPOLLIN | EPOLLET, 0}));
   signal();
-  EXPECT_EQ(epoll->collect(8).size(), 1u);
-  EXPECT_TRUE(epoll->collect(8).empty());
+  EXPECT_EQ(epoll->collect(8, used).size(), 1u);
+  EXPECT_TRUE(epoll->collect(8, used).empty());
   signal();
-  EXPECT_EQ(epoll->collect(8).size(), 1u);
+  EXPECT_EQ(epoll->collect(8, used).size(), 1u);
 }
 
 TEST_F(EpollTest, OneShotNeedsRearming) {
   ASSERT_TRUE(epoll->add(3, *event, {EPOLLIN | EPOLLONESHOT, 0}));
   signal();
-  EXPECT_EQ(epoll->collect(8).size(), 1u);
+  EXPECT_EQ(epoll->collect(8, used).size(), 1u);
   signal();
-  EXPECT_TRUE(epoll->collect(8).empty());
+  EXPECT_TRUE(epoll->collect(8, used).empty());
   ASSERT_TRUE(epoll->modify(3, *event, {EPOLLIN | EPOLLONESHOT, 0}));
-  EXPECT_EQ(epoll->collect(8).size(), 1u);
+  EXPECT_EQ(epoll->collect(8, used).size(), 1u);
 }
 
 TEST_F(EpollTest, RegistrationsEndWithTheDescription) {
   ASSERT_TRUE(epoll->add(3, *event, {EPOLLIN, 0}));
   signal();
   event = nullptr;
-  EXPECT_TRUE(epoll->collect(8).empty());
+  EXPECT_TRUE(epoll->collect(8, used).empty());
   EXPECT_EQ(epoll->poll_events(), 0u);
 }
 
@@ -83,7 +85,7 @@ TEST_F(EpollTest, NestsButNotInCircles) {
   EXPECT_EQ(epoll->add(2, *outer, {EPOLLIN, 2}).error(), ELOOP);
   ASSERT_TRUE(epoll->add(3, *event, {EPOLLIN, 3}));
   signal();
-  ASSERT_EQ(outer->collect(8).size(), 1u);
+  ASSERT_EQ(outer->collect(8, used).size(), 1u);
 }
 
 }  // namespace
