@@ -26,6 +26,7 @@
 #include "sentry/vfs/fd_table.h"
 #include "sentry/vfs/fs_context.h"
 #include "sentry/vfs/ops.h"
+#include "sentry/vfs/permissions.h"
 #include "sentry/vfs/resolve.h"
 #include "sentry/vfs/setup.h"
 #include "syscalls/dispatch.h"
@@ -195,6 +196,7 @@ Result<void> Boot::set_up_task(Task& task) {
   task.fs_context->umask = config_.umask;
   task.fd_table = make_ref<FdTable>();
   task.fs_context->cwd = TRY(resolve(task, root, config_.workdir, kFollowLast | kMustBeDir));
+  TRY(check_access(task.creds(), TRY(task.fs_context->cwd.inode()->getattr()), kMayExec));  // as chdir(2)
 
   std::vector<Ref<HostFile>> streams;
   for (int fd = 0; fd < 3; fd++) {

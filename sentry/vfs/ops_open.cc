@@ -84,6 +84,9 @@ Result<Ref<File>> open_magic_object(Task& task, const Path& link, int flags) {
   return link.inode()->open_magic(task, flags & ~kOpenOnly);
 }
 
+// A name that others make and remove all the time: Linux, which holds the directory, never has to give up.
+constexpr int kCreateAttempts = 1000;
+
 }  // namespace
 
 Result<Ref<File>> open_place(Task& task, const Path& place, int flags) {
@@ -145,7 +148,7 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
     auto inode = last.parent.inode()->mknod(last.name, node);
     if (!inode) {
       // Somebody else was quicker (or the cached absence was old).
-      if (inode.error() == EEXIST && !exclusive && attempt < 8) {
+      if (inode.error() == EEXIST && !exclusive && attempt < kCreateAttempts) {
         ++last.parent.dentry->changes;
         if (auto old = last.parent.dentry->cached_child(last.name); old && old->negative()) old->unhash();
         continue;

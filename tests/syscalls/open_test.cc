@@ -3,9 +3,6 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <thread>
-
-#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -364,6 +361,25 @@ TEST(OpenDeath, KilledInTheMiddleOfCreating) {
     EXPECT_EQ(test::wait_for(pid), SIGKILL);
   }
   munmap(made, 4096);
+}
+
+// O_CREAT without O_EXCL never says that there is such a file, however often others make and remove it.
+TEST_P(Open, CreateWithoutExclNeverFindsIt) {
+  const std::string name = path("race");
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; i++) {
+        const int fd = open(name.c_str(), O_CREAT | O_RDWR, 0644);
+        if (fd < 0) wrong++;
+        close(fd);
+        unlink(name.c_str());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include <thread>
+
 #include "tests/syscalls/test_util.h"
 
 namespace {
@@ -82,6 +84,24 @@ TEST(Clock, CpuTime) {
   }
   EXPECT_GT(test::now_ns(CLOCK_PROCESS_CPUTIME_ID) - process, 4 * test::kMs);
   EXPECT_GT(test::now_ns(CLOCK_THREAD_CPUTIME_ID) - thread, 4 * test::kMs);
+}
+
+// A thread's own, whatever the others use.
+TEST(Clock, ThreadCpuTimeOfAThread) {
+  int64_t used = -1, idle = -1;
+  const auto now = [] {
+    timespec ts{};
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts) == 0 ? ts.tv_sec * 1'000'000'000 + ts.tv_nsec : -1;
+  };
+  std::thread([&] {
+    while (now() >= 0 && now() < 20'000'000) {
+    }
+    used = now();
+    std::thread([&] { idle = now(); }).join();
+  }).join();
+  EXPECT_GE(used, 20'000'000);
+  EXPECT_GE(idle, 0);
+  EXPECT_LT(idle, used);
 }
 
 TEST(Clock, Errors) {

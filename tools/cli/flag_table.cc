@@ -180,7 +180,7 @@ constexpr std::array kVariables = {
     Variable{"UKS_FEATURES",
              "Kernel features to do without, as a list such as -mseal,-landlock (for tests, and to "
              "find out what a feature is worth): wait_killable, sync_wake, mseal, pidfd_thread, landlock, "
-             "notify, fsgsbase, userns. Unknown names are errors."},
+             "notify, fsgsbase, userns, proc_mem. Unknown names are errors."},
     Variable{"HOME", "The home directory to protect, beside that of the account in /etc/passwd."},
 };
 

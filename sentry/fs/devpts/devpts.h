@@ -17,7 +17,7 @@ class Devpts final : public Tmpfs {
 
   Devpts();
   const char* type() const override { return "devpts"; }
-  std::string options() const override { return "gid=5,mode=620,ptmxmode=666"; }
+  std::string options() const override { return ",gid=5,mode=620,ptmxmode=666"; }
   Result<struct statfs> statfs() override;
   // Names come and go without the dentry cache.
   MonotonicNs name_ttl() const override { return 0; }

@@ -141,6 +141,7 @@ class GoferInode : public Inode {
   void update(const gofer::Attr& attr);
   Attr to_attr() const;
   void set_name(std::string_view name, Ref<GoferInode> inode);
+  std::unexpected<Errno> not_made(std::string_view name, Errno error);
   // The name was taken out of this directory by us; changed() comes after.
   void name_gone(std::string_view name, Inode& child);
   // A name was made here by us, by a call that began at `version`.

@@ -212,6 +212,15 @@ Result<Ref<Inode>> GoferInode::made(std::string_view name, const gofer::NodeAttr
   return Ref<Inode>(std::move(inode));
 }
 
+// The host knows better than the cache whether there is such a name.
+std::unexpected<Errno> GoferInode::not_made(std::string_view name, Errno error) {
+  if (error == EEXIST) {
+    if (const auto it = names_.find(name); it != names_.end()) it->second.until = 0;
+    ++changes_;
+  }
+  return Err(error);
+}
+
 Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node) {
   Ref<GoferInode> self(this);
   std::string key(name);
@@ -220,19 +229,20 @@ Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node)
   uint32_t version = attr_version_;
   gofer::Attr after;
   if (S_ISREG(node.mode)) {
-    auto created = TRY(gofer_fs().rpc(
-        [&](gofer::GoferClient& c) { return c.create(id, key, node.mode & 0777, O_RDWR | O_EXCL, owner, &after); }));
-    auto inode = TRY(made(key, created.node, version, after));
-    if (created.fd) {
+    auto created = gofer_fs().rpc(
+        [&](gofer::GoferClient& c) { return c.create(id, key, node.mode & 0777, O_RDWR | O_EXCL, owner, &after); });
+    if (!created) return not_made(key, created.error());
+    auto inode = TRY(made(key, created->node, version, after));
+    if (created->fd) {
       auto* file = static_cast<GoferInode*>(inode.get());
-      file->write_fd_ = make_ref<HostFd>(std::move(created.fd));
+      file->write_fd_ = make_ref<HostFd>(std::move(created->fd));
       gofer_fs().note_fd(*file);
     }
     return inode;
   }
-  auto made_node =
-      TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.mknod(id, key, node.mode, owner, &after); }));
-  return made(key, made_node, version, after);
+  auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.mknod(id, key, node.mode, owner, &after); });
+  if (!made_node) return not_made(key, made_node.error());
+  return made(key, *made_node, version, after);
 }
 
 Result<Ref<Inode>> GoferInode::mkdir(std::string_view name, const NewNode& node) {
@@ -241,10 +251,11 @@ Result<Ref<Inode>> GoferInode::mkdir(std::string_view name, const NewNode& node)
   gofer::NodeId id = id_;
   uint32_t version = attr_version_;
   gofer::Attr after;
-  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) {
+  auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) {
     return c.mkdir(id, key, node.mode & 01777, gofer::Owner{node.uid, node.gid}, &after);
-  }));
-  return made(key, made_node, version, after);
+  });
+  if (!made_node) return not_made(key, made_node.error());
+  return made(key, *made_node, version, after);
 }
 
 Result<Ref<Inode>> GoferInode::symlink(std::string_view name, std::string_view target, const NewNode& node) {
@@ -254,10 +265,11 @@ Result<Ref<Inode>> GoferInode::symlink(std::string_view name, std::string_view t
   gofer::NodeId id = id_;
   uint32_t version = attr_version_;
   gofer::Attr after;
-  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) {
+  auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) {
     return c.symlink(id, key, text, gofer::Owner{node.uid, node.gid}, &after);
-  }));
-  return made(key, made_node, version, after);
+  });
+  if (!made_node) return not_made(key, made_node.error());
+  return made(key, *made_node, version, after);
 }
 
 Result<void> GoferInode::link(std::string_view name, Inode& inode) {
@@ -266,8 +278,9 @@ Result<void> GoferInode::link(std::string_view name, Inode& inode) {
   gofer::NodeId id = id_, node = target->id_;
   uint32_t version = attr_version_;
   gofer::Attr after;
-  auto made_node = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.link(node, id, key, &after); }));
-  TRY(made(key, made_node, version, after));
+  auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.link(node, id, key, &after); });
+  if (!made_node) return not_made(key, made_node.error());
+  TRY(made(key, *made_node, version, after));
   target->forget_attr();
   return {};
 }
