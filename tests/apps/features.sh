@@ -93,12 +93,12 @@ check ps_keeper grep -qE "^ +$keeper  keeper " "$base/ps_processes"
 family() {
   local pid bad=0
   for pid in $(pgrep -P "$keeper") $(pgrep -P "$(pgrep -P "$keeper" -f role=sentry)"); do
-    grep -qE "^ +$pid  (sentry|gofer|zygote|stub) " "$base/ps_processes" || { echo "process $pid is missing"; bad=1; }
+    grep -qE "^ +$pid  (sentry|gofer|guard|zygote|stub) " "$base/ps_processes" || { echo "process $pid is missing"; bad=1; }
   done
   return $bad
 }
 check ps_all_processes family
-check ps_roles bash -c 'for r in keeper:1 sentry:1 gofer:1 zygote:2; do awk -v k="$2" "\$1 == k && NF > 4 && \$2 ~ /^[0-9]+\$/ {on=1; next} \$2 ~ /^[0-9]+\$/ {on=0} on" "$1" | grep -c " ${r%:*} " | grep -qx "${r#*:}" || { echo $r; exit 1; }; done' _ "$base/ps_processes" "$keeper"
+check ps_roles bash -c 'for r in keeper:1 sentry:1 gofer:1 guard:1 zygote:2; do awk -v k="$2" "\$1 == k && NF > 4 && \$2 ~ /^[0-9]+\$/ {on=1; next} \$2 ~ /^[0-9]+\$/ {on=0} on" "$1" | grep -c " ${r%:*} " | grep -qx "${r#*:}" || { echo $r; exit 1; }; done' _ "$base/ps_processes" "$keeper"
 if command -v python3 >/dev/null; then
   check ps_json /usr/bin/python3 -c "
 import json, sys

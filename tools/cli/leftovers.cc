@@ -83,17 +83,18 @@ void reap_orphans(pid_t sentry, pid_t gofer) {
 void kill_leftovers(pid_t session, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   for (;;) {
-    bool found = false;
+    bool found = false, alive = false;
     siginfo_t info = {};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return;  // no children at all
     for (const pid_t child : children()) {
       if (::getsid(child) != session) continue;
       found = true;
       ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, WNOHANG);
+      alive |= ::waitpid(child, nullptr, WNOHANG) != child;
     }
+    // Those that are reaped may have left children to us.
     if (!found || std::chrono::steady_clock::now() >= end) return;
-    ::usleep(100);
+    if (alive) ::usleep(100);
   }
 }
 

@@ -96,12 +96,14 @@ bool same_program(pid_t a, pid_t b) {
          x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-// "sentry", "gofer" or nothing.
+// "sentry", "gofer", "guard" or nothing.
 std::string role_of(const Host& host, pid_t pid) {
   const std::string text = host.read_text(proc_path(pid, "cmdline"), 64).value_or("");
   for (const char* role : {"sentry", "gofer"}) {
     if (text == std::string("uks\0--role=", 11) + role + '\0') return role;
   }
+  // A fork of the keeper, with its command line.
+  if (host.read_text(proc_path(pid, "comm"), 64) == "uks-guard\n") return "guard";
   return {};
 }
 
@@ -161,8 +163,9 @@ std::vector<RunningSandbox> find_sandboxes(uid_t uid, bool all) {
     sandbox.processes.push_back(describe(keeper->second, "keeper"));
     sandbox.processes.push_back(describe(entry, "sentry"));
     for (const auto& [other, its] : processes) {
-      if (its.parent == keeper->first && role_of(host, other) == "gofer")
-        sandbox.processes.push_back(describe(its, "gofer"));
+      if (its.parent != keeper->first) continue;
+      const std::string role = role_of(host, other);
+      if (role == "gofer" || role == "guard") sandbox.processes.push_back(describe(its, role));
     }
     add_stubs(sandbox, processes, pid);
     sandboxes.push_back(std::move(sandbox));

@@ -9,7 +9,7 @@ namespace uks::cli {
 
 struct SandboxProcess {
   pid_t pid = 0;
-  std::string role;          // keeper, sentry, gofer, zygote or stub
+  std::string role;          // keeper, guard, sentry, gofer, zygote or stub
   unsigned threads = 0;
   uint64_t resident_kib = 0; // shared pages included
 };
