@@ -50,7 +50,7 @@ bpf::Program sentry_filter(bool tracing, bool sanitized) {
                             allow()));
   // Waiting for stubs, the keeper, the gofer, the guest's streams, deadlines.
   policy.on({SYS_epoll_wait, SYS_epoll_ctl, SYS_poll, SYS_timerfd_settime, SYS_recvmsg,
-             SYS_sendmsg, SYS_recvfrom, SYS_waitid},
+             SYS_sendmsg, SYS_recvfrom, SYS_shutdown, SYS_waitid},
             allow());
   // No address: only to the peers of our socket pairs.
   policy.on(SYS_sendto, when(arg(4).equals(0), allow()));

@@ -102,6 +102,8 @@ void Tracer::died(pid_t pid) {
   {
     const std::lock_guard lock(mutex_);
     on_death = on_death_;
+    // Nobody knows it any more when they are looked at, and its number may be another's.
+    std::erase_if(notifications_, [pid](const Notification& n) { return n.tid == static_cast<uint32_t>(pid); });
   }
   siginfo_t info{};
   if (on_death) {

@@ -514,7 +514,7 @@ void Platform::end_process(AddressSpace& mm) {
 }
 
 Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan) {
-  CHECK(parent.in_sentry);
+  if (!parent.in_sentry || parent.gone) return Err(EAGAIN);  // a zygote that was killed
   Ref<AddressSpace> mm(&parent.mm());
   if (!plan.same_memory) {
     if (process_count() + suspects_ >= kMaxProcesses) return Err(EAGAIN);

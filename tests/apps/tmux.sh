@@ -29,7 +29,6 @@ X
 }
 same panes 'bash panes.sh'
 same script 'script -qec "tty | cut -c1-9; stty size; echo x >&2; exit 3" log </dev/null; echo $?; script -qc "cat; echo done" log2 <<<"piped"; grep -c done log2; rm log log2'
-same vim_free_editor 'printf "1\n2\n3\n" >f; TERM=xterm script -qec "stty -echo; dd bs=1 count=3 2>/dev/null" log <<<"abc" | tr -d "\r"; rm log'
 same expect_like 'python3 - <<"X"
 import os, pty, select, time
 pid, fd = pty.fork()

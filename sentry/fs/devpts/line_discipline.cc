@@ -198,7 +198,8 @@ bool LineDiscipline::receive_editing(char c) {
 void LineDiscipline::reprint() {
   echo(static_cast<char>(termios_.cc[VREPRINT]));
   echo_raw('\n');
-  for (size_t i = canon_count_; i < input_.size(); ++i) echo(input_[i].c);
+  // A line of 4095 characters for each VREPRINT: what finds no room would be lost anyway.
+  for (size_t i = canon_count_; i < input_.size() && output_room() > 0; ++i) echo(input_[i].c);
 }
 
 // eraser().

@@ -239,9 +239,8 @@ Result<size_t> PtyFile::write(Task& task, IoSource& source) {
   // An unfinished line swallows any amount: others run in between, and signals end it.
   if (task.call().progress > 0) {
     if (task.has_deliverable_signal()) return 0;
-    if (task.call().progress % kTypeChunk == 0) {
-      Unlocked unlocked;
-    }
+    yield_kernel_lock();
+    if (task.dead) return 0;
   }
   return pty->write_master(source);
 }

@@ -71,7 +71,7 @@ TEST(SentryFilter, TheListIsThis) {
   const std::set<int32_t> listed = {
       SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev, SYS_preadv2,
       SYS_pwritev2, SYS_lseek, SYS_fstat, SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync, SYS_close,
-      SYS_memfd_create, SYS_fcntl, SYS_epoll_wait, SYS_epoll_ctl, SYS_poll, SYS_timerfd_settime, SYS_recvmsg, SYS_sendmsg, SYS_recvfrom, SYS_waitid, SYS_sendto, SYS_ioctl,
+      SYS_memfd_create, SYS_fcntl, SYS_epoll_wait, SYS_epoll_ctl, SYS_poll, SYS_timerfd_settime, SYS_recvmsg, SYS_sendmsg, SYS_recvfrom, SYS_shutdown, SYS_waitid, SYS_sendto, SYS_ioctl,
       SYS_mmap, SYS_mprotect, SYS_munmap, SYS_mremap, SYS_brk, SYS_madvise, SYS_rseq, SYS_set_robust_list, SYS_futex,
       SYS_sched_yield, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_getpid, SYS_gettid,
       SYS_restart_syscall, SYS_sigaltstack, SYS_tgkill, SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep,
