@@ -41,8 +41,8 @@ def until(what):
         except OSError: return got + b" EOF"
     return b"ok"
 os.write(fd, b"PS1=\"R\"\"EADY \"\n"); print(until(b"READY "))
-os.write(fd, b"echo $((6*7))\n"); print(until(b"42\r\n"))
-os.write(fd, b"cat\n"); time.sleep(0.3); os.write(fd, b"\x03"); print(until(b"^C")); os.write(fd, b"echo rc=$?\n"); print(until(b"rc=130"))
+os.write(fd, b"echo $((6*7))\n"); print(until(b"42\r\n"), until(b"READY "))
+os.write(fd, b"cat\n"); time.sleep(0.3); os.write(fd, b"\x03"); print(until(b"READY ")); os.write(fd, b"echo rc=$?\n"); print(until(b"rc=130"))
 os.write(fd, b"sleep 50 &\n"); print(until(b"[1]")); os.write(fd, b"kill %1; wait %1; echo gone\n"); print(until(b"gone\r\n"))
 os.write(fd, b"exit 9\n"); print(until(b"EOF TIMEOUT")[-4:]); print(os.waitpid(pid, 0)[1] >> 8)
 X'
