@@ -33,12 +33,14 @@ same expect_like 'python3 - <<"X"
 import os, pty, select, time
 pid, fd = pty.fork()
 if pid == 0: os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+got = b""
 def until(what):
-    got = b""
+    global got
     while what not in got:
         if not select.select([fd], [], [], 20)[0]: return got + b" TIMEOUT"
         try: got += os.read(fd, 4096)
         except OSError: return got + b" EOF"
+    got = got[got.index(what) + len(what):]
     return b"ok"
 os.write(fd, b"PS1=\"R\"\"EADY \"\n"); print(until(b"READY "))
 os.write(fd, b"echo $((6*7))\n"); print(until(b"42\r\n"), until(b"READY "))
