@@ -18,7 +18,7 @@ void Channel::send(Op op, int32_t pid, int32_t value, std::string_view text) {
   message.op = op;
   message.pid = pid;
   message.value = value;
-  memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));
+  text.copy(message.text, sizeof message.text - 1);
   const MutexLock lock(send_mutex_);
   // Kills and stops of stubs are what there may be many of; each is for a host process that is there, so they
   // are bounded by what the platform has.
@@ -75,7 +75,7 @@ Result<UniqueFd> Channel::open(Op op, pid_t pid, std::string_view text) {
   Message message{};
   message.op = op;
   message.pid = pid;
-  memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));
+  text.copy(message.text, sizeof message.text - 1);
   return ask(message, -1);
 }
 
