@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sentry/usermem/io.h"
@@ -89,8 +90,11 @@ void StraceWriter::on_call(Task& task, const Result<int64_t>& result) {
     line += show_argument(task, *entry, i);
   }
   if (result) {
-    const bool pointer = entry && (task.syscall_nr == 9 || task.syscall_nr == 12);
-    line += pointer ? fmt::format(") = {:#x}\n", static_cast<uint64_t>(*result)) : fmt::format(") = {}\n", *result);
+    const bool pointer = task.syscall_nr == SYS_mmap || task.syscall_nr == SYS_brk;
+    // A mapping's address is chosen when the stub makes it, after this line.
+    if (task.syscall_nr == SYS_mmap && *result == 0) line += ") = ?\n";
+    else if (pointer) line += fmt::format(") = {:#x}\n", static_cast<uint64_t>(*result));
+    else line += fmt::format(") = {}\n", *result);
   } else if (result.error() == kNoReply) {
     line += ") ...\n";
   } else if (result.error().value >= kRestartSys) {
