@@ -210,6 +210,29 @@ TEST(Proc, MapsNameWhatIsMapped) {
   munmap(at, 8192);
 }
 
+// The size of the address space is what maps shows, in stat, statm and status alike.
+TEST(Proc, SizesAgreeWithTheMaps) {
+  const std::string maps = test::read_file("/proc/self/maps");
+  uint64_t mapped = 0;
+  for (size_t at = 0; at < maps.size(); at = maps.find('\n', at) + 1) {
+    uint64_t from = 0, to = 0;
+    ASSERT_EQ(sscanf(maps.c_str() + at, "%lx-%lx", &from, &to), 2);
+    if (from >> 63 == 0) mapped += to - from;  // not the vsyscall page
+  }
+  uint64_t pages = 0, kib = 0, vsize = 0;
+  ASSERT_EQ(sscanf(test::read_file("/proc/self/statm").c_str(), "%lu", &pages), 1);
+  const std::string status = test::read_file("/proc/self/status");
+  ASSERT_NE(status.find("\nVmSize:\t"), std::string::npos);
+  ASSERT_EQ(sscanf(status.c_str() + status.find("\nVmSize:"), "\nVmSize: %lu kB\n", &kib), 1);
+  ASSERT_EQ(sscanf(test::read_file("/proc/self/stat").c_str(),
+                   "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %*u %lu",
+                   &vsize), 1);
+  constexpr double kSlack = 2 << 20;  // reading allocates
+  EXPECT_NEAR(static_cast<double>(pages * 4096), static_cast<double>(mapped), kSlack);
+  EXPECT_NEAR(static_cast<double>(kib << 10), static_cast<double>(mapped), kSlack);
+  EXPECT_NEAR(static_cast<double>(vsize), static_cast<double>(mapped), kSlack);
+}
+
 TEST(Proc, ThreadsAreListed) {
   int ends[2];
   ASSERT_OK(pipe(ends));

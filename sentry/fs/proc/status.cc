@@ -4,6 +4,7 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "platform/platform.h"
 #include "sentry/fs/tty/tty.h"
@@ -24,6 +25,15 @@ std::string host_text(const ProcTarget& target, const char* name) {
   if (!mm || mm->gone) return {};
   Unlocked unlocked;  // the keeper is asked
   return read_host_proc(*mm, name).value_or(std::string());
+}
+
+// The stub's region, which is reserved whole in every process and is none of the guest's.
+uint64_t without_stub(uint64_t bytes) { return bytes > UKS_STUB_REGION ? bytes - UKS_STUB_REGION : bytes; }
+
+uint64_t number(std::string_view text) {
+  uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 // Fields 3… of a stat text: the name in field 2 may hold blanks and parentheses.
@@ -174,7 +184,7 @@ Result<std::string> stat_text(const ProcTarget& target, Task& reader) {
                      target.start_time_ns() / kNsPerTick);
   // 23-25 sizes.
   out +=
-      fmt::format(" {} {} {}", field(host, 23), field(host, 24), group.limits[RLIMIT_RSS].rlim_cur);
+      fmt::format(" {} {} {}", without_stub(number(field(host, 23))), field(host, 24), group.limits[RLIMIT_RSS].rlim_cur);
   // 26-30 code, stack, registers (not shown while it runs).
   out += fmt::format(" {} {} {} 0 0", address(&AddressSpace::code_start),
                      address(&AddressSpace::code_end), address(&AddressSpace::stack_top));
@@ -195,8 +205,11 @@ Result<std::string> stat_text(const ProcTarget& target, Task& reader) {
 }
 
 Result<std::string> statm_text(const ProcTarget& target, Task&) {
-  std::string text = host_text(target, "statm");
-  return text.empty() ? "0 0 0 0 0 0 0\n" : text;
+  const std::string text = host_text(target, "statm");
+  const size_t end = text.find(' ');
+  if (end == std::string::npos) return "0 0 0 0 0 0 0\n";
+  constexpr uint64_t kPage = 4096;
+  return fmt::format("{}{}", without_stub(number(text) * kPage) / kPage, text.substr(end));
 }
 
 Result<std::string> status_text(const ProcTarget& target, Task&) {
@@ -236,8 +249,12 @@ Result<std::string> status_text(const ProcTarget& target, Task&) {
   for (size_t at = 0; at < host.size();) {
     const size_t end = std::min(host.find('\n', at), host.size() - 1) + 1;
     const std::string_view line(host.data() + at, end - at);
-    if (line.starts_with("Vm") || line.starts_with("Rss") || line.starts_with("Hugetlb"))
+    if (line.starts_with("VmPeak:") || line.starts_with("VmSize:")) {
+      const size_t digits = std::min(line.find_first_of("0123456789"), line.size());
+      out += fmt::format("{}{:>8} kB\n", line.substr(0, 8), without_stub(number(line.substr(digits)) << 10) >> 10);
+    } else if (line.starts_with("Vm") || line.starts_with("Rss") || line.starts_with("Hugetlb")) {
       out += line;
+    }
     if (line.starts_with("voluntary_ctxt") || line.starts_with("nonvoluntary_ctxt"))
       switches += line;
     at = end;
