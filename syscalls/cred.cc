@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gen/syscalls.h"
+#include "sentry/task/clone.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 
@@ -44,7 +45,9 @@ int64_t commit_uids(Task& task, Credentials now) {
     task.group().dumpable = false;
     task.parent_death_signal = 0;
   }
+  const bool new_user = now.ruid != old.ruid;
   task.set_creds(std::move(now));
+  if (new_user) note_process_limit(task);
   return 0;
 }
 

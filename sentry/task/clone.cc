@@ -86,12 +86,13 @@ bool may_have_more_tasks(Task& parent) {
   const uid_t user = parent.creds().ruid;
   if (limit >= kernel.max_tasks || user == 0) return true;
   if (parent.creds().has_cap(kCapSysAdmin) || parent.creds().has_cap(kCapSysResource)) return true;
-  uint64_t count = 0;
-  for (const auto& [pid, group] : kernel.groups()) {
-    if (group->zombie) count += group->real_uid() == user;
-    for (const Task* task : group->threads) count += task->creds().ruid == user;
-  }
-  return count < limit;
+  return count_tasks(kernel, user) < limit;
+}
+
+bool exceeds_process_limit(Task& task) {
+  const uid_t user = task.creds().ruid;
+  const uint64_t limit = task.group().limits[RLIMIT_NPROC].rlim_cur;
+  return user != 0 && limit < task.kernel().max_tasks && count_tasks(task.kernel(), user) > limit;
 }
 
 Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request) {
@@ -99,6 +100,7 @@ Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request) {
   // CLONE_PARENT: the caller's parent becomes the child's.
   ThreadGroup* real_parent = request.flags & CLONE_PARENT && from.parent ? from.parent : &from;
   Ref<ThreadGroup> group = parent.kernel().new_group(real_parent);
+  group->parent_thread = real_parent == &from ? parent.tid() : from.parent_thread;
   group->pgid = from.pgid;
   group->session = from.session;
   if (request.flags & CLONE_SIGHAND) {
@@ -133,6 +135,23 @@ void Kernel::undo_clone(Task& child) {
     group->zombie = true;
     reap(*group);
   }
+}
+
+uint64_t count_tasks(const Kernel& kernel, uid_t user) {
+  uint64_t count = 0;
+  for (const auto& [pid, group] : kernel.groups()) {
+    if (group->zombie) count += group->real_uid() == user;
+    for (const Task* task : group->threads) count += task->creds().ruid == user;
+  }
+  return count;
+}
+
+void note_process_limit(Task& task) { task.exceeded_process_limit = exceeds_process_limit(task); }
+
+Result<void> check_process_limit_at_exec(Task& task) {
+  task.exceeded_process_limit = task.exceeded_process_limit && exceeds_process_limit(task);
+  if (task.exceeded_process_limit) return Err(EAGAIN);
+  return {};
 }
 
 Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {

@@ -18,6 +18,15 @@ struct CloneRequest {
 // Orders the clone; the call is answered when the stub has made it (kNoReply), or an error.
 Result<int64_t> clone_task(Task& parent, const CloneRequest& request);
 
+// Tasks of the real user `user`, zombies included: what RLIMIT_NPROC counts.
+uint64_t count_tasks(const Kernel& kernel, uid_t user);
+
+// Notes whether the task's real user, who is a new one, has more than RLIMIT_NPROC allows: execve(2) asks again then
+// and fails, so that a program that does not look at setuid's answer gets no further (flag_nproc_exceeded()).
+void note_process_limit(Task& task);
+// EAGAIN: the limit was exceeded at the change of user and still is.
+Result<void> check_process_limit_at_exec(Task& task);
+
 // What others that share memory with a task must hear when it leaves that memory (mm_release()): its robust
 // futexes, and the word and waiter that set_tid_address(2) named. Nothing if nobody shares it. `robust_budget`:
 // see exit_robust_list().

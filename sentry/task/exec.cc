@@ -361,6 +361,7 @@ void Kernel::make_leader(Task& task) {
 
 Result<int64_t> exec_task(Task& task, ExecRequest request) {
   Kernel& kernel = task.kernel();
+  TRY(check_process_limit_at_exec(task));
   TRY(check_argument_size(task.group(), request));
   std::vector<std::string> envp = std::move(request.envp);
   Program program = TRY(find_program(task, request));

@@ -138,6 +138,7 @@ class Task : public RefCounted {
   UserAddr clear_child_tid;
   UserAddr robust_list;
   int parent_death_signal = 0;
+  bool exceeded_process_limit = false;  // at the last change of user (check_process_limit_at_exec())
   int nice = 0;
   int sched_policy = 0;                // SCHED_OTHER, SCHED_BATCH, SCHED_IDLE; shown, not obeyed
   int io_priority = 0;                 // as ioprio_set(2) encodes it
@@ -220,6 +221,7 @@ class ThreadGroup : public RefCounted {
   pid_t pid;
   ThreadGroup* parent = nullptr;         // null for init and orphans of a dead init
   std::vector<Ref<ThreadGroup>> children;  // alive or zombie
+  pid_t parent_thread = 0;                 // the thread that made it: __WNOTHREAD
   std::vector<Task*> threads;            // live tasks; the leader may be gone
   pid_t pgid = 0;
   Ref<Session> session;

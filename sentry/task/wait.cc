@@ -3,14 +3,25 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+
 #include "sentry/task/kernel.h"
 
 #ifndef __WCLONE
+#define __WNOTHREAD 0x20000000
 #define __WCLONE 0x80000000
 #endif
 
 namespace uks {
 namespace {
+
+// The children of a thread that is gone are those of the first that is left (find_new_reaper() in kernel/exit.c).
+bool is_own_child(Task& task, const ThreadGroup& child) {
+  const std::vector<Task*>& threads = task.group().threads;
+  if (child.parent_thread == task.tid()) return true;
+  if (threads.front() != &task) return false;
+  return std::ranges::none_of(threads, [&](const Task* t) { return t->tid() == child.parent_thread; });
+}
 
 bool matches(const ThreadGroup& child, const WaitRequest& request) {
   if (request.kind == WaitRequest::Kind::kPid && child.pid != request.id) return false;
@@ -32,6 +43,7 @@ Result<std::optional<WaitResult>> wait_for_child(Task& task, const WaitRequest& 
   bool have_children = false;
   for (const Ref<ThreadGroup>& child : group.children) {
     if (!matches(*child, request)) continue;
+    if ((request.options & __WNOTHREAD) && !is_own_child(task, *child)) continue;
     have_children = true;
     WaitResult result;
     result.pid = child->pid;

@@ -9,7 +9,7 @@ namespace uks {
 struct WaitRequest {
   enum class Kind { kAny, kPid, kGroup } kind = Kind::kAny;
   pid_t id = 0;
-  int options = 0;  // WNOHANG WEXITED WSTOPPED WCONTINUED WNOWAIT __WALL __WCLONE
+  int options = 0;  // WNOHANG WEXITED WSTOPPED WCONTINUED WNOWAIT __WALL __WCLONE __WNOTHREAD
 };
 
 struct WaitResult {

@@ -90,6 +90,34 @@ TEST(Rlimit, NumberOfProcesses) {
   });
 }
 
+// A change of user goes through above the limit; the next execve does not, until there is room again.
+TEST(Rlimit, NumberOfProcessesAtExec) {
+  if (geteuid() != 0) return;  // it takes a change of user
+  EXPECT_CHILD_OK([] {
+    const rlimit none{0, 10'000};
+    CHILD_CHECK(setrlimit(RLIMIT_NPROC, &none) == 0);
+    become_ordinary();
+    char* const argv[] = {const_cast<char*>("true"), nullptr};
+    char* const envp[] = {nullptr};
+    CHILD_CHECK(execve("/bin/true", argv, envp) == -1 && errno == EAGAIN);
+    CHILD_CHECK(execve("/bin/true", argv, envp) == -1 && errno == EAGAIN);
+    const rlimit some{10'000, 10'000};
+    CHILD_CHECK(setrlimit(RLIMIT_NPROC, &some) == 0);
+    execve("/bin/true", argv, envp);
+    return 1;
+  });
+  // Without a change of user it is no matter of execve.
+  EXPECT_CHILD_OK([] {
+    become_ordinary();
+    const rlimit none{0, 10'000};
+    CHILD_CHECK(setrlimit(RLIMIT_NPROC, &none) == 0);
+    char* const argv[] = {const_cast<char*>("true"), nullptr};
+    char* const envp[] = {nullptr};
+    execve("/bin/true", argv, envp);
+    return 1;
+  });
+}
+
 TEST(Rlimit, QueuedSignals) {
   EXPECT_CHILD_OK([] {
     become_ordinary();

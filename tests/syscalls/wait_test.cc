@@ -2,6 +2,8 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include <thread>
+
 #include "tests/syscalls/test_util.h"
 
 namespace {
@@ -54,6 +56,26 @@ TEST(Wait4, NohangSeesALivingChild) {
   kill(pid, SIGKILL);
   wait_for(pid);
   EXPECT_ERRNO(waitpid(pid, &status, WNOHANG), ECHILD);
+}
+
+// __WNOTHREAD: only what the calling thread has forked; what a thread leaves behind is the next one's.
+TEST(Wait4, ChildrenOfTheThread) {
+  constexpr int kNoThread = 0x20000000;
+  pid_t first = 0, second = 0;
+  std::thread([&] {
+    first = spawn([] { return 1; });
+    second = spawn([] { return 2; });
+    pid_t seen = 0;
+    std::thread([&] { seen = waitpid(first, nullptr, kNoThread); }).join();
+    EXPECT_EQ(seen, -1);
+    EXPECT_EQ(waitpid(first, nullptr, kNoThread), first);
+  }).join();
+  pid_t got = -1;
+  // The joiner may be faster than the end of the thread.
+  EXPECT_TRUE(test::eventually([&] { return (got = waitpid(-1, nullptr, kNoThread)) != -1; }));
+  EXPECT_EQ(got, second);
+  const pid_t own = spawn([] { return 3; });
+  EXPECT_EQ(waitpid(own, nullptr, kNoThread), own);
 }
 
 TEST(Wait4, AnyChildInOrderOfDeath) {
