@@ -86,7 +86,7 @@ status version_of_a_program 0 -- bash --version
 
 fresh
 check argument_of_100_kB bash -c "$(declare -f inside); $(declare -p clean_env UKS inside_timeout); x=\$(head -c 100000 /dev/zero | tr '\\0' x); test \"\$(inside -- sh -c 'echo \${#1}' _ \"\$x\")\" = 100000"
-check one_mebibyte_of_arguments bash -c "$(declare -f inside); $(declare -p clean_env UKS inside_timeout); x=\$(head -c 1000 /dev/zero | tr '\\0' x); a=(); for i in \$(seq 1000); do a+=(\"\$x\"); done; test \"\$(inside -- sh -c 'echo \$#' _ \"\${a[@]}\")\" = 1000"
+check one_mebibyte_of_arguments bash -c "$(declare -f inside); $(declare -p clean_env UKS inside_timeout); x=\$(head -c 1000 /dev/zero | tr '\\0' x); a=(); for i in \$(seq 1100); do a+=(\"\$x\"); done; test \"\$(inside -- sh -c 'echo \$#' _ \"\${a[@]}\")\" = 1100"
 check closed_stdin bash -c "$(declare -f inside); $(declare -p clean_env UKS inside_timeout); inside -- sh -c 'echo ok' <&- | grep -q ok"
 check closed_stdout bash -c "$(declare -f inside); $(declare -p clean_env UKS inside_timeout); inside -- true >&-"
 check all_closed bash -c "$(declare -f inside); $(declare -p clean_env UKS inside_timeout); inside -- true <&- >&- 2>&-"
