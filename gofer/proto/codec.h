@@ -9,16 +9,16 @@
 
 namespace uks::gofer {
 
-// Appends to a message. Whatever does not fit into kMaxMessage sets overflow() and is left out.
+// Appends to a message. Whatever does not fit into `limit` bytes sets overflow() and is left out.
 class Writer {
  public:
-  Writer() { bytes_.reserve(512); }
+  explicit Writer(size_t limit = kMaxMessage) : limit_(limit) { bytes_.reserve(512); }
   void u32(uint32_t value) { raw(&value, sizeof(value)); }
   void i32(int32_t value) { raw(&value, sizeof(value)); }
   void u64(uint64_t value) { raw(&value, sizeof(value)); }
   void i64(int64_t value) { raw(&value, sizeof(value)); }
   void string(std::string_view s) {
-    if (s.size() > kMaxMessage) {
+    if (s.size() > limit_) {
       overflow_ = true;
       return;
     }
@@ -37,7 +37,7 @@ class Writer {
 
   bool overflow() const { return overflow_; }
   size_t size() const { return bytes_.size(); }
-  size_t room() const { return kMaxMessage - bytes_.size(); }
+  size_t room() const { return limit_ - bytes_.size(); }
   const std::string& bytes() const { return bytes_; }
   void clear() {
     bytes_.clear();
@@ -56,6 +56,7 @@ class Writer {
     }
     bytes_.append(static_cast<const char*>(data), size);
   }
+  size_t limit_;
   std::string bytes_;
   bool overflow_ = false;
 };

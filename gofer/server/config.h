@@ -14,14 +14,18 @@ struct TreeConfig {
 };
 
 struct Config {
-  std::vector<TreeConfig> trees;
-  std::vector<Rule> rules;
+  std::vector<TreeConfig> trees = {};
+  std::vector<Rule> rules = {};
   bool protect_repositories = true;
 };
 
-// Reads the JSON text that gofer_main() describes. On failure returns false and says in `problem`
-// what is wrong. Unknown keys are refused: a mistyped rule must not be a rule that silently does
-// nothing.
-bool parse_config(std::string_view text, Config& config, std::string& problem);
+inline constexpr size_t kMaxConfig = 16 << 20;  // bytes
+
+// In the encoding of proto/codec.h: paths are bytes, and nobody but the keeper writes it, each time anew. Empty: more
+// than kMaxConfig bytes.
+std::string encode_config(const Config& config);
+
+// Reads that. On failure returns false and says in `problem` what is wrong.
+bool parse_config(std::string_view bytes, Config& config, std::string& problem);
 
 }  // namespace uks::gofer

@@ -22,7 +22,6 @@ namespace uks::gofer {
 namespace {
 
 constexpr int kFailed = 125;
-constexpr size_t kMaxConfig = 16 << 20;
 constexpr size_t kStackSize = 512 << 10;  // handlers hold a directory buffer of 32 KiB at most
 
 int fail(std::string_view what) {

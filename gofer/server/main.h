@@ -8,12 +8,9 @@ namespace uks::gofer {
 // guest or caller code afterwards: the result is the process's exit status (0, or 125 for a
 // configuration that cannot be served, with one `uks: …` line on stderr).
 //
-// `config_fd`: a memfd or file with the JSON object
-//   {"trees":[{"root":"/","writable":false},…],
-//    "rules":[{"path":"/home/u","action":"absent"},…]}      action: rw ro absent deny
+// `config_fd`: a memfd or file with what encode_config() of config.h has made.
 // Paths are absolute; rule paths may hold the globs * ? and ** (a component that stands for any
-// number of components). "protect_repositories":false switches off what repositories.h does. A rule may carry "track":false: its files are then not recognised by inode
-// under other names. `connections`: SOCK_SEQPACKET sockets, one served by one thread each; at least
+// number of components). `connections`: SOCK_SEQPACKET sockets, one served by one thread each; at least
 // one. Closes every other descriptor but 0–2 and `log_fd`, gives up what it does not need (see
 // README.md).
 int gofer_main(int config_fd, std::span<const int> connections, int log_fd = 2);

@@ -233,15 +233,14 @@ int exec_command(ExecOptions options) {
       compute_environment(host.environment, options, view.workdir, pwd_is_workdir);
   if (!started) return explain_view(options, view, environment);
   if (!view.errors.empty()) return fail(view.errors.front());
-  std::string bad_path;
-  const auto gofer_config = encode_gofer_config(view, !options.unprotect, bad_path);
-  if (!gofer_config) return fail(bad_path + ": paths that are not UTF-8 cannot be shown or hidden");
+  const std::string gofer_config = encode_gofer_config(view, !options.unprotect);
+  if (gofer_config.empty()) return fail("more than 8192 rules: too many paths are named or hidden");
   if (!options.quiet) {
     for (const std::string& notice : view.notices) print_notice(notice);
   }
   const SandboxConfig config =
       make_config(options, view, std::move(environment), *signals, stdio_open);
-  if (auto done = configure(*started, *gofer_config, encode_config(config)); !done) {
+  if (auto done = configure(*started, gofer_config, encode_config(config)); !done) {
     return fail_host("internal: the sandbox cannot be configured", done.error().value);
   }
   auto guard = start_guard(started->sentry.pid);

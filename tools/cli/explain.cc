@@ -5,7 +5,6 @@
 
 #include <map>
 
-#include "tools/cli/gofer_config.h"
 #include "tools/cli/policy_data.h"
 
 namespace uks::cli {
@@ -78,6 +77,37 @@ void add_list(std::string& out, policy::List list) {
 }
 
 }  // namespace
+
+bool is_utf8(std::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
+    const unsigned char first = byte(i);
+    size_t more = 0;
+    uint32_t code = first;
+    if (first >= 0xf0 && first < 0xf5) {
+      more = 3;
+      code = first & 0x07;
+    } else if (first >= 0xe0 && first < 0xf0) {
+      more = 2;
+      code = first & 0x0f;
+    } else if (first >= 0xc2 && first < 0xe0) {
+      more = 1;
+      code = first & 0x1f;
+    } else if (first >= 0x80) {
+      return false;
+    }
+    if (text.size() - i <= more) return false;
+    for (size_t k = 1; k <= more; ++k) {
+      if ((byte(i + k) & 0xc0) != 0x80) return false;
+      code = code << 6 | (byte(i + k) & 0x3f);
+    }
+    const bool overlong = (more == 2 && code < 0x800) || (more == 3 && code < 0x10000);
+    if (overlong || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
+    i += more + 1;
+  }
+  return true;
+}
 
 std::string escape_controls(const std::string& text) {
   // The C1 controls, which some terminals obey, are two bytes in UTF-8; outside of UTF-8 any high

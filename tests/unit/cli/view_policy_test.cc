@@ -1,4 +1,6 @@
 // The default view and what flags change in it, on made-up hosts.
+#include "gofer/server/config.h"
+#include "tools/cli/explain.h"
 #include "tools/cli/view_policy.h"
 
 #include <gtest/gtest.h>
@@ -354,15 +356,24 @@ TEST(MountAliases, BrokenLinesAreLeftOut) {
   EXPECT_EQ(parse_mountinfo("1 2 0:4 / /a\\0").size(), 1u);
 }
 
-TEST(GoferConfig, RefusesWhatJsonCannotCarry) {
+TEST(GoferConfig, CarriesTheView) {
   FakeHost host;
   View view = compute_view({}, host);
-  std::string bad;
-  const auto text = encode_gofer_config(view, true, bad);
-  ASSERT_TRUE(text);
-  EXPECT_TRUE(text->starts_with("{\"protect_repositories\":true,\"rules\":["));
-  view.rules.push_back({"/\xff", RuleAction::kDeny, true, ""});
-  EXPECT_FALSE(encode_gofer_config(view, true, bad));
+  view.rules.push_back({"/\xff", RuleAction::kDeny, false, ""});  // paths are bytes
+  gofer::Config config;
+  std::string problem;
+  ASSERT_TRUE(gofer::parse_config(encode_gofer_config(view, false), config, problem)) << problem;
+  EXPECT_FALSE(config.protect_repositories);
+  ASSERT_EQ(config.trees.size(), view.trees.size());
+  ASSERT_EQ(config.rules.size(), view.rules.size());
+  EXPECT_EQ(config.rules.back().path, "/\xff");
+  EXPECT_EQ(config.rules.back().action, gofer::Action::kDeny);
+  EXPECT_FALSE(config.rules.back().track);
+  for (int i = 0; i < 9000; ++i) view.rules.push_back({"/x", RuleAction::kDeny, true, ""});
+  EXPECT_EQ(encode_gofer_config(view, true), "");
+}
+
+TEST(Explain, KnowsUtf8) {
   EXPECT_TRUE(is_utf8("a\xc3\xa9\xf0\x9f\x98\x80"));
   for (const char* wrong : {"\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"})
     EXPECT_FALSE(is_utf8(wrong));

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <set>
 
+#include "gofer/server/config.h"
 #include "gofer/server/main.h"
 #include "platform/host/gofer_filter.h"
 #include "tests/unit/gofer/fixture.h"
@@ -41,7 +42,7 @@ class GoferProcess : public GoferTest {
     client_ = std::make_unique<GoferClient>(std::move(ours));
   }
   void launch_here() {
-    launch(fmt::format(R"({{"trees":[{{"root":"{}","writable":true}}]}})", root_));
+    launch(encode_config({.trees = {{root_, true}}}));
     auto top = client_->attach(0);
     ASSERT_TRUE(top);
     top_ = top->id;
@@ -163,7 +164,7 @@ TEST_F(GoferProcess, DeathIsEio) {
 }
 
 TEST_F(GoferProcess, BadConfigurations) {
-  for (const char* text : {"{", R"({"trees":[{"root":"/no/such/dir"}]})"}) {
+  for (const std::string& text : {std::string("{"), encode_config({.trees = {{"/no/such/dir", false}}})}) {
     launch(text);
     int status = wait_status();
     EXPECT_TRUE(WIFEXITED(status));

@@ -92,32 +92,39 @@ TEST(GoferRules, TreeRootsDecideUnlessNamed) {
 }
 
 TEST(GoferConfig, Parses) {
+  const std::string bytes = encode_config({.trees = {{"/", false}, {"/w\xff", true}},
+                                           .rules = {{"/h", Action::kAbsent}, {"/h/c", Action::kRo, false}},
+                                           .protect_repositories = false});
   Config config;
   std::string problem;
-  ASSERT_TRUE(
-      parse_config(R"({"trees":[{"root":"/","writable":false},{"root":"/w","writable":true}],
-                               "rules":[{"path":"/h","action":"absent"},
-                                        {"path":"/h/c","action":"ro","track":false}]})",
-                   config, problem))
-      << problem;
+  ASSERT_TRUE(parse_config(bytes, config, problem)) << problem;
   ASSERT_EQ(config.trees.size(), 2u);
+  EXPECT_EQ(config.trees[1].root, "/w\xff");
   EXPECT_TRUE(config.trees[1].writable);
   ASSERT_EQ(config.rules.size(), 2u);
   EXPECT_EQ(config.rules[0].action, Action::kAbsent);
+  EXPECT_TRUE(config.rules[0].track);
   EXPECT_FALSE(config.rules[1].track);
+  EXPECT_FALSE(config.protect_repositories);
+  // Cut anywhere, or longer, it is refused.
+  for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(parse_config(bytes.substr(0, n), config, problem)) << n;
+  EXPECT_FALSE(parse_config(bytes + "x", config, problem));
+  EXPECT_FALSE(problem.empty());
 }
 
 TEST(GoferConfig, RefusesWhatItDoesNotUnderstand) {
-  for (const char* text :
-       {"", "{", "[]", "{}", R"({"trees":{}})", R"({"trees":[{"root":"w"}]})",
-        R"({"trees":[{"root":"/a/../b"}]})", R"({"trees":[{"root":"/","writable":1}]})",
-        R"({"trees":[{"root":7}]})", R"({"trees":[],"rules":[{"path":"/x","action":"hide"}]})",
-        R"({"trees":[],"rules":[{"path":"/x"}]})", R"({"trees":[],"rule":[]})",
-        R"({"trees":[],"rules":[{"path":"/x","action":"ro","trak":false}]})",
-        "{\"trees\":[{\"root\":\"/\\u0000\"}]}"}) {
-    Config config;
+  const Config wrong[] = {{.trees = {{"w", false}}},
+                          {.trees = {{"/a/../b", false}}},
+                          {.trees = {{std::string("/\0", 2), false}}},
+                          {.trees = {{"/" + std::string(5000, 'x'), false}}},
+                          {.rules = {{"x", Action::kRo}}},
+                          {.rules = {{"/x", static_cast<Action>(4)}}},
+                          {.rules = std::vector<Rule>(RuleSet::kMaxRules + 1, Rule{"/x", Action::kRo})},
+                          {.trees = std::vector<TreeConfig>(2000, TreeConfig{"/x", false})}};
+  for (const Config& config : wrong) {
+    Config parsed;
     std::string problem;
-    EXPECT_FALSE(parse_config(text, config, problem)) << text;
+    EXPECT_FALSE(parse_config(encode_config(config), parsed, problem));
     EXPECT_FALSE(problem.empty());
   }
 }
