@@ -1,6 +1,8 @@
 #include "platform/base/log.h"
 
+#define SPDLOG_NO_EXCEPTIONS 1
 #include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +32,32 @@ class FdSink final : public spdlog::sinks::base_sink<std::mutex> {
   int fd_;
 };
 
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
+
 }  // namespace
+
+bool logs(LogLevel level) { return spdlog::default_logger_raw()->should_log(spdlog_level(level)); }
+
+void log_line(LogLevel level, const char* file, int line, fmt::string_view format, fmt::format_args arguments) {
+  fmt::memory_buffer text;
+  fmt::vformat_to(std::back_inserter(text), format, arguments);
+  spdlog::default_logger_raw()->log(spdlog::source_loc(file, line, ""), spdlog_level(level),
+                                    spdlog::string_view_t(text.data(), text.size()));
+}
 
 int64_t LogBudget::take(int64_t now_ns) {
   const int64_t fresh = (now_ns - refilled_ns_) / period_ns_;
