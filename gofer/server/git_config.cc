@@ -1,162 +1,147 @@
 #include "gofer/server/git_config.h"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-
 namespace uks::gofer {
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
+// git's own character classes (git-compat-util.h): no locale, and \v and \f are no blanks.
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_key_char(char c) { return is_alpha(c) || (c >= '0' && c <= '9') || c == '-'; }
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
-// Keys of whole sections, whatever the subsection: "section key". From git-config(1) and the manual
-// pages that it includes, git 2.47.
-constexpr std::array kCommands = {
-    "core fsmonitor", "core hookspath", "core sshcommand", "core editor", "core pager", "core gitproxy",
-    "core askpass", "core alternaterefscommand", "sequence editor", "credential helper", "filter clean",
-    "filter smudge", "filter process", "diff external", "diff command", "diff textconv", "merge driver",
-    "mergetool cmd", "mergetool path", "difftool cmd", "difftool path", "guitool cmd", "include path",
-    "includeif path", "gpg program", "gpg defaultkeycommand", "browser cmd", "browser path", "web browser",
-    "man cmd", "man path", "man viewer", "interactive difffilter", "remote uploadpack", "remote receivepack",
-    "remote vcs", "uploadpack packobjectshook", "sendemail smtpserver", "sendemail sendmailcmd", "sendemail tocmd",
-    "sendemail cccmd", "sendemail headercmd", "instaweb httpd", "instaweb browser", "trailer command",
-    "trailer cmd", "init templatedir", "tar command", "imap tunnel", "hook command",
-};
-
-// Values that are commands only in a certain form.
-bool is_command_by_value(const std::string& section, const std::string& key, std::string_view value) {
-  if (section == "alias") return value.starts_with('!');
-  if (section == "pager") return true;
-  if (section == "submodule" && key == "update") return value.starts_with('!');
-  const bool address = (section == "remote" && (key == "url" || key == "pushurl")) || section == "url" ||
-                       (section == "submodule" && key == "url");
-  // "ext::", "fd::" and other transport helpers run programs; a leading '-' is an option to ssh.
-  return address && (value.contains("::") || value.starts_with('-'));
-}
-
-bool is_command(const std::string& section, const std::string& key, std::string_view value) {
-  const std::string name = section + " " + key;
-  return std::ranges::find(kCommands, name) != kCommands.end() || is_command_by_value(section, key, value);
-}
-
-// The syntax of git-config(1), "Syntax".
-class Reader {
+// Each step answers false where git stops with an error.
+class Parser {
  public:
-  explicit Reader(std::string_view text) : text_(text) {
+  explicit Parser(std::string_view text) : text_(text) {
     if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;
   }
 
-  std::set<std::string> commands() {
+  std::optional<std::vector<ConfigEntry>> parse() {
+    // C strings end there for git.
+    if (text_.contains('\0')) return std::nullopt;
     while (skip_blank()) {
-      if (text_[at_] == '[') {
-        section_header();
-      } else {
-        entry();
-      }
+      if (!(text_[at_] == '[' ? header() : entry())) return std::nullopt;
     }
-    return std::move(found_);
+    return std::move(entries_);
   }
 
  private:
-  bool more() const { return at_ < text_.size(); }
+  // The next character; at the end a line ends. "\r\n" is "\n".
+  char next() {
+    if (at_ >= text_.size()) {
+      at_ = text_.size() + 1;
+      return '\n';
+    }
+    char c = text_[at_++];
+    if (c == '\r' && at_ < text_.size() && text_[at_] == '\n') c = text_[at_++];
+    return c;
+  }
 
-  // To the next thing that is no blank and no comment.
   bool skip_blank() {
-    while (more()) {
+    for (bool comment = false; at_ < text_.size(); at_++) {
       const char c = text_[at_];
-      if (c == '#' || c == ';') {
-        while (more() && text_[at_] != '\n') at_++;
-      } else if (std::isspace(static_cast<unsigned char>(c)) || c == '\0') {
-        at_++;
-      } else {
-        return true;
-      }
+      if (c == '\n') comment = false;
+      if (comment || is_blank(c)) continue;
+      if (c != '#' && c != ';') return true;
+      comment = true;
     }
     return false;
   }
 
-  // [section], [section "sub section"] and the old [section.subsection].
-  void section_header() {
+  // [section], [section "sub section"], [section.subsection], and the last two joined.
+  bool header() {
     at_++;
-    section_.clear();
-    subsection_.clear();
-    while (more() && text_[at_] != ']' && text_[at_] != '"' && text_[at_] != '\n') section_ += text_[at_++];
-    if (more() && text_[at_] == '"') {
-      at_++;
-      while (more() && text_[at_] != '"' && text_[at_] != '\n') {
-        if (text_[at_] == '\\' && at_ + 1 < text_.size()) at_++;
-        subsection_ += text_[at_++];
+    base_.clear();
+    for (;;) {
+      char c = next();
+      if (at_ > text_.size()) return false;
+      if (c == ']') break;
+      if (is_blank(c)) {
+        while (c == ' ' || c == '\t' || c == '\r') c = next();
+        if (c != '"' || !quoted_subsection()) return false;
+        break;
       }
-      while (more() && text_[at_] != ']' && text_[at_] != '\n') at_++;
+      if (!is_key_char(c) && c != '.') return false;
+      base_ += lower(c);
     }
-    if (more()) at_++;
-    section_ = lower(section_);
-    std::erase_if(section_, [](char c) { return std::isspace(static_cast<unsigned char>(c)); });
-    if (const size_t dot = section_.find('.'); dot != std::string::npos && subsection_.empty()) {
-      subsection_ = section_.substr(dot + 1);
-      section_.resize(dot);
+    return !base_.empty();
+  }
+
+  bool quoted_subsection() {
+    base_ += '.';
+    for (;;) {
+      char c = next();
+      if (c == '\n') return false;
+      if (c == '"') return next() == ']';
+      if (c == '\\' && (c = next()) == '\n') return false;
+      base_ += c;
     }
   }
 
-  void entry() {
-    std::string key;
-    while (more() && text_[at_] != '=' && text_[at_] != '\n' && text_[at_] != '#' && text_[at_] != ';') key += text_[at_++];
-    key = lower(key);
-    std::erase_if(key, [](char c) { return std::isspace(static_cast<unsigned char>(c)) || c == '\0'; });
-    std::string value;
-    if (more() && text_[at_] == '=') {
-      at_++;
-      value = read_value();
+  bool entry() {
+    if (!is_alpha(text_[at_]) || base_.empty()) return false;
+    ConfigEntry entry;
+    char c = next();
+    while (at_ <= text_.size() && is_key_char(c)) {
+      entry.key += lower(c);
+      c = next();
     }
-    if (!is_command(section_, key, value)) return;
-    found_.insert(section_ + (subsection_.empty() ? "" : "." + subsection_) + "." + key + "=" + value);
+    while (c == ' ' || c == '\t') c = next();
+    if (c != '\n') {
+      entry.value.emplace();
+      if (c != '=' || !value(*entry.value)) return false;
+    }
+    const size_t dot = base_.find('.');
+    entry.section = base_.substr(0, dot);
+    if (dot != std::string::npos) entry.subsection = base_.substr(dot + 1);
+    entries_.push_back(std::move(entry));
+    return true;
   }
 
-  // Quotes, escapes and continued lines are taken apart; blanks at both ends are not part of it.
-  std::string read_value() {
-    std::string value;
-    size_t length = 0;  // up to the last character that is no blank
-    bool quoted = false;
-    for (; more(); at_++) {
-      char c = text_[at_];
-      if (c == '\n') break;
+  // Blanks at both ends are not part of it; within, outside quotes, each counts as a space.
+  bool value(std::string& out) {
+    bool quoted = false, comment = false;
+    size_t blanks = 0;
+    for (;;) {
+      char c = next();
+      if (c == '\n') return !quoted;
+      if (comment) continue;
+      if (!quoted && is_blank(c)) {
+        if (!out.empty()) blanks++;
+        continue;
+      }
+      if (!quoted && (c == '#' || c == ';')) {
+        comment = true;
+        continue;
+      }
+      out.append(blanks, ' ');
+      blanks = 0;
       if (c == '"') {
         quoted = !quoted;
         continue;
       }
-      if (!quoted && (c == '#' || c == ';')) {
-        while (more() && text_[at_] != '\n') at_++;
-        break;
-      }
-      if (c == '\\' && at_ + 1 < text_.size()) {
-        c = text_[++at_];
-        if (c == '\r' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n') c = text_[++at_];
+      if (c == '\\') {
+        c = next();
         if (c == '\n') continue;
-        value += c == 'n' ? '\n' : c == 't' ? '\t' : c;
-        length = value.size();
-        continue;
+        if (c != 't' && c != 'b' && c != 'n' && c != '\\' && c != '"') return false;
+        c = c == 't' ? '\t' : c == 'b' ? '\b' : c == 'n' ? '\n' : c;
       }
-      const bool blank = std::isspace(static_cast<unsigned char>(c)) && !quoted;
-      if (blank && length == 0) continue;
-      value += c;
-      if (!blank) length = value.size();
+      out += c;
     }
-    value.resize(length);
-    return value;
   }
 
   std::string_view text_;
   size_t at_ = 0;
-  std::string section_, subsection_;
-  std::set<std::string> found_;
+  std::string base_;  // "section" or "section.subsection"
+  std::vector<ConfigEntry> entries_;
 };
 
 }  // namespace
 
-std::set<std::string> commands_in_git_config(std::string_view text) { return Reader(text).commands(); }
+std::string ConfigEntry::name() const { return section + (subsection ? "." + *subsection : "") + "." + key; }
+
+std::string ConfigEntry::text() const { return name() + (value ? "=" + *value : ""); }
+
+std::optional<std::vector<ConfigEntry>> parse_git_config(std::string_view text) { return Parser(text).parse(); }
 
 }  // namespace uks::gofer

@@ -2,6 +2,7 @@
 // configuration, and what leads git to another directory. Repositories that the sandbox makes are its own.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <set>
 #include <string>
@@ -22,7 +23,8 @@ class Repositories {
     kMove,     // a name goes elsewhere
   };
 
-  explicit Repositories(bool protect) : protect_(protect) {}
+  // `trees` are those served; the guest may write to some of them.
+  Repositories(bool protect, const std::deque<Tree>& trees) : protect_(protect), trees_(trees) {}
 
   // Whether the path of a file is one that check() looks at: most are not.
   static bool concerns(std::string_view path);
@@ -48,9 +50,13 @@ class Repositories {
   bool is_made(const Attr& directory);
   // Whether an old git directory's hooks are above `path`.
   bool is_in_hooks(const Tree& tree, std::string_view path);
+  // Whether git on the host may use what `address` names, seen from the git directory `dir`.
+  bool is_harmless_repository(const Located& dir, std::string_view address);
+  bool is_harmless_path(const std::string& path);
   Result<void> refuse(const Located& dir, std::string_view name, std::string_view why);
 
   const bool protect_;
+  const std::deque<Tree>& trees_;
   std::mutex mutex_;
   std::set<Id> made_;
   std::set<Id> lost_;  // directories whose old .git file was removed: a new one would lead elsewhere

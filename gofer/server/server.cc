@@ -16,7 +16,7 @@
 namespace uks::gofer {
 
 Server::Server(std::vector<Rule> rules, bool protect_repositories)
-    : rules_(std::move(rules)), repositories_(protect_repositories), can_give_away_(::geteuid() == 0) {}
+    : rules_(std::move(rules)), repositories_(protect_repositories, trees_), can_give_away_(::geteuid() == 0) {}
 
 std::unique_ptr<Server> Server::create(Config config, std::string& problem) {
   std::unique_ptr<Server> server(new Server(std::move(config.rules), config.protect_repositories));
