@@ -236,6 +236,18 @@ Result<NodeAttr> GoferClient::symlink(NodeId dir, std::string_view name, std::st
   return call_for_new(w, dir_after);
 }
 
+Result<size_t> GoferClient::write(NodeId node, uint64_t offset, std::string_view bytes) {
+  Writer w = request_for(Op::kWrite);
+  w.u64(node);
+  w.u64(offset);
+  w.string(bytes);
+  Answer answer = TRY(call(w, false));
+  Reader r(answer.bytes);
+  const size_t written = r.u32();
+  if (!r.done() || written > bytes.size()) return Err(EIO);
+  return written;
+}
+
 Result<NodeAttr> GoferClient::link(NodeId node, NodeId dir, std::string_view name, Attr* dir_after) {
   Writer w = request_for(Op::kLink);
   w.u64(node);

@@ -44,6 +44,8 @@ class GoferClient {
   // `flags`: O_RDONLY, O_WRONLY or O_RDWR, and O_TRUNC. Only regular files: EISDIR for directories,
   // ELOOP for links, ENXIO for others. Writing to a file with set-id bits: EPERM.
   Result<OpenedFile> open(NodeId node, int flags);
+  // For files whose open() said kAttrIndirect. EACCES: not with this text.
+  Result<size_t> write(NodeId node, uint64_t offset, std::string_view bytes);
   // What changes a directory's names can say, in `dir_after` if not null, what that left of the
   // directory's attributes; mode 0: the gofer could not tell.
   // Creates a regular file and opens it with `flags` (access mode, O_TRUNC; O_EXCL: EEXIST if it

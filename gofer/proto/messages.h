@@ -51,6 +51,7 @@ enum class Op : uint32_t {
   kRemovexattr,
   kFsync,
   kForget,
+  kWrite,
 };
 
 // Message layout (little endian, no padding): request = u32 op, u32 seq, arguments; answer = u32
@@ -66,6 +67,9 @@ struct Time {
 inline constexpr uint32_t kAttrWritable = 1;  // may be changed, and names in it may be made
 inline constexpr uint32_t kAttrDenied =
     2;  // visible, but opening, reading the link, listing: EACCES
+
+inline constexpr uint32_t kAttrIndirect = 4;  // of a file opened for writing: only write() changes it
+inline constexpr uint32_t kAttrCopied = 8;    // of the new directory after a rename: the name has a copy
 
 struct Attr {
   uint64_t dev = 0;  // with ino: the host's identity of the file (hard links share it)

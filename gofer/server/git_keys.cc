@@ -192,7 +192,7 @@ Effect effect_of(const ConfigEntry& entry) {
   const std::string value = entry.value.value_or("");
   const auto row = std::ranges::find_if(kRows, [&](const Row& r) {
     return r.section == entry.section && r.subsection == entry.subsection.has_value() &&
-           (r.keys == "*" ? !names_command(entry.key) || r.rule == Rule::kNever : is_one_of(entry.key, r.keys));
+           (r.keys == "*" ? r.rule != Rule::kAny || !names_command(entry.key) : is_one_of(entry.key, r.keys));
   });
   const auto only_if = [](bool harmless) { return harmless ? Effect::kHarmless : Effect::kRuns; };
   if (row == kRows.end()) return only_if(is_switch(entry.value));

@@ -5,9 +5,11 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 
+#include "gofer/server/git_directory.h"
 #include "gofer/server/host_fs.h"
 #include "gofer/server/server.h"
 
@@ -53,12 +55,42 @@ Result<void> Server::open(Reader& in, Writer& out, UniqueFd& fd) {
     UniqueFd writer = TRY(open_inode(file.fd, O_WRONLY));
     if (::ftruncate(writer.get(), 0) < 0) return HostErr();
   }
-  UniqueFd opened = TRY(open_inode(file.fd, flags & O_ACCMODE));
-  if ((flags & O_TRUNC) && (flags & O_ACCMODE) != O_RDONLY && ::ftruncate(opened.get(), 0) < 0)
-    return HostErr();
-  Attr attr = flags & O_TRUNC ? TRY(stat_at(file.fd, "")) : file.attr;
-  out.attr(shown(attr, file.at.rules, file.at.tree()));
+  // Whoever writes to a pointer is handed a reader.
+  const bool indirect = writes(flags) && is_pointer(file);
+  UniqueFd opened = TRY(open_inode(file.fd, indirect ? O_RDONLY : flags & O_ACCMODE));
+  if ((flags & O_TRUNC) && (flags & O_ACCMODE) != O_RDONLY) {
+    UniqueFd writer = indirect ? TRY(open_inode(file.fd, O_WRONLY)) : UniqueFd();
+    if (::ftruncate(writer ? writer.get() : opened.get(), 0) < 0) return HostErr();
+  }
+  Attr attr = shown(flags & O_TRUNC ? TRY(stat_at(file.fd, "")) : file.attr, file.at.rules, file.at.tree());
+  if (indirect) attr.flags |= kAttrIndirect;
+  out.attr(attr);
   fd = std::move(opened);
+  return {};
+}
+
+Result<void> Server::write(Reader& in, Writer& out) {
+  const NodeId id = in.u64();
+  const uint64_t offset = in.u64();
+  const std::string_view bytes = in.string(kMaxMessage);
+  if (!in.done() || bytes.empty()) return Err(EINVAL);
+  std::unique_lock lock(names_lock_);
+  Handle file = TRY(find(id));
+  TRY(check_data_access(file, true));
+  std::string name;
+  const Handle parent = TRY(parent_of(file, name));
+  // Moved since it was opened, it may be an ordinary file by now.
+  const bool pointer = repositories_.is_pointer(named(parent, name));
+  if (offset > Repositories::kMaxPointer || bytes.size() > Repositories::kMaxPointer) return Err(EFBIG);
+  const std::string before = TRY(read_small_file(parent.fd, name.c_str(), Repositories::kMaxPointer));
+  std::string now = before;
+  now.resize(std::max<size_t>(now.size(), offset + bytes.size()));
+  now.replace(offset, bytes.size(), bytes);
+  if (pointer) TRY(repositories_.may_point(named(parent, name), before, now));
+  UniqueFd writer = TRY(open_inode(file.fd, O_WRONLY));
+  const ssize_t n = ::pwrite(writer.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+  if (n < 0) return HostErr();
+  out.u32(static_cast<uint32_t>(n));
   return {};
 }
 
@@ -69,7 +101,7 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
   int flags = in.i32();
   Owner owner{in.u32(), in.u32()};
   if (!in.done() || !is_access_mode(flags, O_TRUNC | O_EXCL)) return Err(EINVAL);
-  std::shared_lock lock(names_lock_);
+  const NameLock lock(names_lock_, Repositories::is_decisive(name));
   Handle dir = TRY(find_directory(id));
   if (int bad = check_name(name)) return Err(bad);
   RuleState rules = rules_.child(dir.at.rules, name);
@@ -81,7 +113,7 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
   if (!visible && !allowed) return Err(allowed.error());
   bool created = false;
   if (!visible) {
-    TRY(check_repository(dir, name, Repositories::Change::kMake));
+    TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeFile));
     auto made = open_beneath(dir.fd, name.c_str(),
                              static_cast<uint64_t>((flags & O_ACCMODE) | O_CREAT | O_EXCL |
                                                    O_NOFOLLOW | O_NONBLOCK | O_NOCTTY),
@@ -97,7 +129,13 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
     TRY(give_away(dir, name, owner));
     Attr attr = TRY(stat_at(fd.get(), ""));
     Ref<Node> node = TRY(nodes_.enter(dir.at.node, name, attr, rules));
-    out.node({node->id, shown(attr, rules, dir.at.tree())});
+    attr = shown(attr, rules, dir.at.tree());
+    if (repositories_.is_pointer(named(dir, name))) {
+      const UniqueFd path = TRY(open_beneath(dir.fd, name.c_str(), O_PATH | O_NOFOLLOW));
+      fd = TRY(open_inode(path.get(), O_RDONLY));
+      attr.flags |= kAttrIndirect;
+    }
+    out.node({node->id, attr});
     out.u32(1);
     put_changed(dir, out);
     return {};
@@ -106,13 +144,16 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
   auto open_it = [&]() -> Result<Attr> {
     Handle file = TRY(find(step.node->id));
     TRY(check_data_access(file, writes(flags)));
-    UniqueFd opened = TRY(open_inode(file.fd, flags & O_ACCMODE));
+    const bool indirect = writes(flags) && is_pointer(file);
+    UniqueFd opened = TRY(open_inode(file.fd, indirect ? O_RDONLY : flags & O_ACCMODE));
     if (flags & O_TRUNC) {
       UniqueFd writer = TRY(open_inode(file.fd, O_WRONLY));
       if (::ftruncate(writer.get(), 0) < 0) return HostErr();
     }
     fd = std::move(opened);
-    return shown(TRY(stat_at(file.fd, "")), file.at.rules, file.at.tree());
+    Attr attr = shown(TRY(stat_at(file.fd, "")), file.at.rules, file.at.tree());
+    if (indirect) attr.flags |= kAttrIndirect;
+    return attr;
   };
   auto attr = open_it();
   if (!attr) {
@@ -153,8 +194,15 @@ Result<void> Server::setattr(Reader& in, Writer& out) {
     if (file.attr.is_symlink()) return Err(EOPNOTSUPP);
     if (!file.attr.is_directory() && (changes.mode & (S_ISUID | S_ISGID))) return Err(EPERM);
   }
-  if (changes.mask & kSetSize) TRY(check_data_access(file, true));
-  if (changes.mask & kSetMode) TRY(check_repository(file));
+  if (changes.mask & kSetSize) {
+    TRY(check_data_access(file, true));
+    if (changes.size > 0 && is_pointer(file)) return Err(EACCES);
+  }
+  if (changes.mask & kSetMode) {
+    using Change = Repositories::Change;
+    const bool runs = !file.attr.is_directory() && (changes.mode & ~file.attr.mode & 0111);
+    TRY(check_repository(file, runs ? Change::kMakeExecutable : Change::kMode));
+  }
   if (changes.mask & (kSetUid | kSetGid)) {
     uid_t uid = changes.mask & kSetUid ? changes.uid : kKeepOwner;
     gid_t gid = changes.mask & kSetGid ? changes.gid : kKeepOwner;

@@ -7,10 +7,22 @@
 
 #include <mutex>
 
+#include "gofer/server/git_directory.h"
 #include "gofer/server/host_fs.h"
 #include "gofer/server/server.h"
 
 namespace uks::gofer {
+namespace {
+
+// Of a link's O_PATH descriptor.
+Result<std::string> link_text(int fd) {
+  char target[kMaxLinkTarget];
+  const ssize_t size = ::readlinkat(fd, "", target, sizeof(target));
+  if (size < 0) return HostErr();
+  return std::string(target, static_cast<size_t>(size));
+}
+
+}  // namespace
 
 Result<void> Server::mkdir(Reader& in, Writer& out) {
   NodeId id = in.u64();
@@ -18,13 +30,13 @@ Result<void> Server::mkdir(Reader& in, Writer& out) {
   uint32_t mode = in.u32();
   Owner owner{in.u32(), in.u32()};
   if (!in.done()) return Err(EINVAL);
-  std::shared_lock lock(names_lock_);
+  const NameLock lock(names_lock_, Repositories::is_decisive(name));
   Handle dir = TRY(find_directory(id));
   RuleState rules = TRY(changeable_child(dir, name));
-  TRY(check_repository(dir, name, Repositories::Change::kMake));
+  TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeDirectory));
   if (::mkdirat(dir.fd, name.c_str(), mode & 01777) < 0) return HostErr();
   TRY(enter_new(dir, name, rules, owner, out));
-  if (auto attr = stat_at(dir.fd, name.c_str())) repositories_.made(*attr);
+  if (auto attr = stat_at(dir.fd, name.c_str())) repositories_.made(named(dir, name), *attr);
   return {};
 }
 
@@ -36,10 +48,10 @@ Result<void> Server::symlink(Reader& in, Writer& out) {
   if (!in.done() || target.find('\0') != std::string::npos) return Err(EINVAL);
   if (target.empty()) return Err(ENOENT);
   if (target.size() > kMaxLinkTarget) return Err(ENAMETOOLONG);
-  std::shared_lock lock(names_lock_);
+  const NameLock lock(names_lock_, true);
   Handle dir = TRY(find_directory(id));
   RuleState rules = TRY(changeable_child(dir, name));
-  TRY(check_repository(dir, name, Repositories::Change::kMake));
+  TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeLink, target));
   if (::symlinkat(target.c_str(), dir.fd, name.c_str()) < 0) return HostErr();
   return enter_new(dir, name, rules, owner, out);
 }
@@ -53,10 +65,10 @@ Result<void> Server::mknod(Reader& in, Writer& out) {
   uint32_t type = mode & S_IFMT;
   if (type == S_IFCHR || type == S_IFBLK) return Err(EPERM);
   if (type != S_IFREG && type != S_IFIFO && type != S_IFSOCK) return Err(EINVAL);
-  std::shared_lock lock(names_lock_);
+  const NameLock lock(names_lock_, Repositories::is_decisive(name));
   Handle dir = TRY(find_directory(id));
   RuleState rules = TRY(changeable_child(dir, name));
-  TRY(check_repository(dir, name, Repositories::Change::kMake));
+  TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeFile));
   if (::mknodat(dir.fd, name.c_str(), type | (mode & 01777), 0) < 0) return HostErr();
   return enter_new(dir, name, rules, owner, out);
 }
@@ -66,7 +78,7 @@ Result<void> Server::link(Reader& in, Writer& out) {
   NodeId dir_id = in.u64();
   std::string name(in.string(kMaxMessage));
   if (!in.done()) return Err(EINVAL);
-  std::shared_lock lock(names_lock_);
+  std::unique_lock lock(names_lock_);
   Handle file = TRY(find(id));
   Handle dir = TRY(find_directory(dir_id));
   RuleState rules = TRY(changeable_child(dir, name));
@@ -77,8 +89,13 @@ Result<void> Server::link(Reader& in, Writer& out) {
   if (file.attr.mode & (S_ISUID | S_ISGID)) return Err(EPERM);
   // Even a file with one link: its only name may be the hidden one, reached by a rule's blind spot.
   if (hidden_->contains(file.attr.dev, file.attr.ino)) return Err(EACCES);
-  TRY(check_repository(dir, name, Repositories::Change::kMake));
-  TRY(check_repository(file));  // by another name it could be written
+  if (file.attr.is_symlink()) {
+    TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeLink, TRY(link_text(file.fd))));
+  } else {
+    TRY(repositories_.check(named(dir, name), Repositories::Change::kPutFile));
+    TRY(check_repository(file, Repositories::Change::kWrite));  // by another name it could be written
+    if (is_pointer(file)) return Err(EACCES);
+  }
   // AT_SYMLINK_FOLLOW follows the magic link only, to the very inode; AT_EMPTY_PATH would need a
   // capability.
   if (::linkat(proc_fd_.get(), inode_name(file.fd).c_str(), dir.fd, name.c_str(),
@@ -99,9 +116,14 @@ Result<void> Server::unlink(Reader& in, Writer& out, bool directory) {
   if (int hidden = rules_.visibility(rules_.child(dir.at.rules, name), attr.is_directory()))
     return Err(hidden);
   TRY(changeable_child(dir, name));
-  TRY(check_repository(dir, name, Repositories::Change::kRemove));
+  using Change = Repositories::Change;
+  TRY(repositories_.check(named(dir, name), directory ? Change::kRemoveDirectory : Change::kRemove));
   UniqueFd pin = pin_for(dir, name);
+  // Held, so that its number is not another's before it is forgotten.
+  const auto held = directory ? open_beneath(dir.fd, name.c_str(), O_PATH | O_NOFOLLOW) : Err(ENOENT);
+  if (held) attr = TRY(stat_at(held->get(), ""));
   if (::unlinkat(dir.fd, name.c_str(), directory ? AT_REMOVEDIR : 0) < 0) return HostErr();
+  if (held) repositories_.removed(attr);
   nodes_.unlinked(*dir.at.node, name, std::move(pin));
   put_changed(dir, out);
   return {};
@@ -117,55 +139,33 @@ Result<void> Server::check_move(const RuleState& from, const RuleState& to,
   return Err(rules_.leads_to_named_path(from) ? EBUSY : EXDEV);
 }
 
-namespace {
-
-// The whole of a regular file. EACCES: it is too big for a configuration.
-Result<std::string> read_configuration(int dir, const std::string& name) {
-  UniqueFd fd = TRY(open_beneath(dir, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
-  std::string text;
-  char buffer[16384];
-  for (;;) {
-    const ssize_t n = ::pread(fd.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()));
-    if (n < 0) return HostErr();
-    if (n == 0) return text;
-    text.append(buffer, static_cast<size_t>(n));
-    if (text.size() > Repositories::kMaxConfiguration) return Err(EACCES);
+Result<void> Server::check_arrival(const Handle& dir, const std::string& name, const Attr& what, const Handle& old_dir,
+                                   const std::string& old_name) {
+  using Change = Repositories::Change;
+  if (what.is_symlink()) {
+    const UniqueFd link = TRY(open_beneath(old_dir.fd, old_name.c_str(), O_PATH | O_NOFOLLOW));
+    return repositories_.check(named(dir, name), Change::kMakeLink, TRY(link_text(link.get())));
   }
+  if (!what.is_directory()) return repositories_.check(named(dir, name), Change::kPutFile);
+  TRY(repositories_.check(named(dir, name), Change::kPutDirectory));
+  return repositories_.arrives(named(dir, name), named(old_dir, old_name));
 }
 
-}  // namespace
-
-Result<void> Server::replace_configuration(const Handle& from, const std::string& source, const Handle& to,
-                                           const std::string& target) {
-  std::string before;
-  if (auto text = read_configuration(to.fd, target)) {
-    before = std::move(*text);
-  } else if (text.error() != ENOENT) {
-    return Err(text.error());
+Result<bool> Server::replace_configuration(const Handle& from, const std::string& source, const Handle& to,
+                                           const std::string& target, Repositories::Configuration kind) {
+  const bool current = kind == Repositories::Configuration::kCurrent;
+  const auto before = read_small_file(to.fd, target.c_str(), Repositories::kMaxConfiguration);
+  const auto now = read_small_file(from.fd, source.c_str(), Repositories::kMaxConfiguration);
+  if (!now || (!before && before.error() != ENOENT)) {
+    if (!current) return false;
+    return std::unexpected(repositories_.refuse(named(to, target), "it is no usual configuration of a repository").error());
   }
-  const std::string now = TRY(read_configuration(from.fd, source));
-  TRY(repositories_.may_replace(to.at, target, before, now));
+  if (current) TRY(repositories_.may_replace(named(to, target), before.value_or(""), *now));
   const Attr attr = TRY(stat_at(from.fd, source.c_str()));
-  const std::string name = target + ".uks-" + std::to_string(::getpid());
-  (void)::unlinkat(to.fd, name.c_str(), 0);  // of a gofer that was killed right here
-  UniqueFd copy = TRY(open_beneath(to.fd, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, attr.mode & 0777));
-  const auto fill = [&]() -> Result<void> {
-    if (can_give_away_ && ::fchownat(copy.get(), "", attr.uid, attr.gid, AT_EMPTY_PATH) < 0) return HostErr();
-    size_t done = 0;
-    while (done < now.size()) {
-      const ssize_t n = ::pwrite(copy.get(), now.data() + done, now.size() - done, static_cast<off_t>(done));
-      if (n <= 0) return n < 0 ? HostErr() : Err(ENOSPC);
-      done += static_cast<size_t>(n);
-    }
-    if (syscall(SYS_renameat2, to.fd, name.c_str(), to.fd, target.c_str(), 0) < 0) return HostErr();
-    return {};
-  };
-  if (auto filled = fill(); !filled) {
-    (void)::unlinkat(to.fd, name.c_str(), 0);
-    return filled;
-  }
+  TRY(put_file(to.fd, target.c_str(), Repositories::temporary_name(target).c_str(), *now, attr, can_give_away_));
+  if (const auto copy = stat_at(to.fd, target.c_str())) repositories_.copied(*copy);
   if (::unlinkat(from.fd, source.c_str(), 0) < 0) return HostErr();
-  return {};
+  return true;
 }
 
 Result<void> Server::rename(Reader& in, Writer& out) {
@@ -199,29 +199,37 @@ Result<void> Server::rename(Reader& in, Writer& out) {
   } else if (target && target->is_directory() && rules_.leads_to_named_path(new_rules)) {
     return Err(EBUSY);
   }
-  const bool configuration =
-      !exchange && repositories_.is_configuration(new_dir.at, new_dir.fd, new_dir.attr, new_name);
+  using Configuration = Repositories::Configuration;
   using Change = Repositories::Change;
-  TRY(check_repository(old_dir, old_name, exchange ? Change::kMake : Change::kMove));
-  if (!configuration) TRY(check_repository(new_dir, new_name, Change::kMake));
+  const Configuration configuration =
+      exchange || !source.is_regular() ? Configuration::kNone : repositories_.configuration(named(new_dir, new_name));
+  TRY(repositories_.check(named(old_dir, old_name), Change::kMove));
+  if (exchange) TRY(repositories_.check(named(new_dir, new_name), Change::kMove));
+  if (source.is_directory()) repositories_.leaves(named(old_dir, old_name), source);
+  if (exchange && target->is_directory()) repositories_.leaves(named(new_dir, new_name), *target);
+  if (configuration != Configuration::kCurrent) TRY(check_arrival(new_dir, new_name, source, old_dir, old_name));
+  if (exchange) TRY(check_arrival(old_dir, old_name, *target, new_dir, new_name));
   bool same_inode = target && target->dev == source.dev && target->ino == source.ino;
   UniqueFd pin = exchange || same_inode ? UniqueFd() : pin_for(new_dir, new_name);
-  if (configuration && !same_inode) {
+  if (configuration != Configuration::kNone && !same_inode) {
     if (target && (flags & RENAME_NOREPLACE)) return Err(EEXIST);
-    if (!source.is_regular() || (target && !target->is_regular())) return Err(EACCES);
     UniqueFd old_pin = pin_for(old_dir, old_name);
-    TRY(replace_configuration(old_dir, old_name, new_dir, new_name));
-    // To the client both names have new files; it finds them by name.
-    nodes_.unlinked(*old_dir.at.node, old_name, std::move(old_pin));
-    nodes_.unlinked(*new_dir.at.node, new_name, std::move(pin));
-    put_changed(old_dir, out);
-    put_changed(new_dir, out);
-    return {};
+    if (TRY(replace_configuration(old_dir, old_name, new_dir, new_name, configuration))) {
+      // To the client both names have new files; it finds them by name.
+      nodes_.unlinked(*old_dir.at.node, old_name, std::move(old_pin));
+      nodes_.unlinked(*new_dir.at.node, new_name, std::move(pin));
+      put_changed(old_dir, out);
+      put_changed(new_dir, out, kAttrCopied);
+      return {};
+    }
   }
+  const auto held = target && target->is_directory() && !exchange ? open_beneath(new_dir.fd, new_name.c_str(), O_PATH | O_NOFOLLOW)
+                                                                  : Err(ENOENT);
   if (syscall(SYS_renameat2, old_dir.fd, old_name.c_str(), new_dir.fd, new_name.c_str(), flags) <
       0) {
     return HostErr();
   }
+  if (held && !same_inode) repositories_.removed(*target);
   put_changed(old_dir, out);
   put_changed(new_dir, out);
   // rename(2): two links to one inode stay both.

@@ -5,14 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <vector>
 
-#include "gofer/server/git_keys.h"
+#include "gofer/server/directory.h"
+#include "gofer/server/git_directory.h"
 #include "gofer/server/host_fs.h"
 
 namespace uks::gofer {
 namespace {
 
-bool exists(int dir, const char* name) { return stat_at(dir, name).has_value(); }
+using Change = Repositories::Change;
+using Place = RepositoryMemory::Place;
+
+// Directories and names looked through when a directory moves; more counts as holding a repository.
+constexpr size_t kMaxScan = 200'000;
 
 std::string_view parent_of(std::string_view path) {
   const size_t slash = path.rfind('/');
@@ -24,40 +30,23 @@ std::string_view last_of(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-bool is_at_or_below(std::string_view path, std::string_view above) {
-  if (above == "/") return true;
-  return path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '/');
+bool is_taking_away(Change change) {
+  return change == Change::kRemove || change == Change::kRemoveDirectory || change == Change::kMove;
+}
+bool is_mode(Change change) { return change == Change::kMode || change == Change::kMakeExecutable; }
+
+// The names that make a git directory one.
+const char* mark_of_git_directory(std::string_view lower) {
+  return lower == "head" ? "HEAD" : lower == "objects" ? "objects" : lower == "refs" ? "refs" : lower == "commondir" ? "commondir" : nullptr;
 }
 
-// `path` seen from the absolute path `base`, without "." and "..": links count for nothing.
-std::string absolute_path(std::string_view base, std::string_view path) {
-  std::string joined = path.starts_with('/') ? std::string(path) : std::string(base) + "/" + std::string(path);
-  std::vector<std::string_view> parts;
-  for (std::string_view rest = joined; !rest.empty();) {
-    const size_t slash = std::min(rest.find('/'), rest.size());
-    const std::string_view part = rest.substr(0, slash);
-    rest.remove_prefix(std::min(slash + 1, rest.size()));
-    if (part == ".." && !parts.empty()) parts.pop_back();
-    if (!part.empty() && part != "." && part != "..") parts.push_back(part);
-  }
-  std::string out;
-  for (const std::string_view part : parts) out.append("/").append(part);
-  return out.empty() ? "/" : out;
-}
+bool is_configuration_name(std::string_view lower) { return lower == "config" || lower == "config.worktree"; }
+bool is_temporary_name(std::string_view lower) { return lower.starts_with("config.uks-"); }
+bool is_address_list(std::string_view lower) { return lower == "remotes" || lower == "branches"; }
+bool is_sample(std::string_view lower) { return lower.ends_with(".sample"); }
 
-// Whether `path`, seen from `dir`, is a directory of its tree, reached without links.
-bool is_below_tree(const Located& dir, std::string_view path) {
-  const std::string absolute = absolute_path(dir.tree().root + "/" + dir.path, path);
-  if (!is_at_or_below(absolute, dir.tree().root)) return false;
-  const auto fd = open_path_beneath(dir.tree().fd.get(), std::string_view(absolute).substr(std::min(absolute.size(), dir.tree().root.size() + 1)));
-  const auto attr = fd ? stat_at(fd->get(), "") : Err(ENOENT);
-  return attr && attr->is_directory();
-}
-
-// As is_git_directory() in git's setup.c, without looking into HEAD: a repository proper, or a worktree's part.
-bool looks_like_git_directory(int fd) {
-  return exists(fd, "HEAD") && ((exists(fd, "objects") && exists(fd, "refs")) || exists(fd, "commondir"));
-}
+// A link to a neighbour stays where names are looked at.
+bool is_neighbour(std::string_view target) { return !target.contains('/') && target != "." && target != ".."; }
 
 // For a terminal: nothing that it would act on.
 std::string printable(std::string_view text) {
@@ -69,26 +58,26 @@ std::string printable(std::string_view text) {
 }  // namespace
 
 bool Repositories::concerns(std::string_view path) {
-  const std::string_view name = last_of(path);
-  for (const char* each : {"config", "config.worktree", "hooks", "commondir", "gitdir", ".git"}) {
-    if (name == each) return true;
-  }
-  return path.contains("hooks/");
+  const std::string lower = lower_case(path);
+  const std::string_view name = last_of(lower);
+  return name == ".git" || name == "commondir" || is_configuration_name(name) || is_temporary_name(name) || lower.contains("hooks/") ||
+         is_address_list(last_of(parent_of(lower)));
 }
 
-void Repositories::made(const Attr& directory) {
-  if (!protect_) return;
-  const std::lock_guard lock(mutex_);
-  if (made_.size() < kMaxMade) made_.insert({directory.dev, directory.ino});
+bool Repositories::is_decisive(std::string_view name) {
+  const std::string lower = lower_case(name);
+  return lower == ".git" || lower == "hooks" || is_configuration_name(lower) || mark_of_git_directory(lower);
 }
 
-bool Repositories::is_made(const Attr& directory) {
-  const std::lock_guard lock(mutex_);
-  return made_.contains({directory.dev, directory.ino});
+std::string Repositories::path_of(const Name& at) {
+  std::string path = at.dir.tree().root == "/" ? "" : at.dir.tree().root;
+  if (!at.dir.path.empty()) path += "/" + at.dir.path;
+  return path + "/" + at.name;
 }
 
 bool Repositories::is_old_git_directory(int fd, const Attr& attr) {
-  return looks_like_git_directory(fd) && !is_made(attr);
+  // In this order: what is taken away is remembered before it goes.
+  return (looks_like_git_directory(fd) && !memory_.is_made(attr)) || memory_.was_git_directory_before(attr);
 }
 
 bool Repositories::is_old_git_directory(const Tree& tree, std::string_view path) {
@@ -98,129 +87,205 @@ bool Repositories::is_old_git_directory(const Tree& tree, std::string_view path)
   return attr && attr->is_directory() && is_old_git_directory(fd->get(), *attr);
 }
 
+bool Repositories::is_in_git_directory(const Tree& tree, std::string_view path) {
+  for (;; path = parent_of(path)) {
+    if (is_old_git_directory(tree, path)) return true;
+    if (path.empty()) return false;
+  }
+}
+
+bool Repositories::is_guarded(const Name& at, Place place) {
+  if (RepositoryMemory::is_inside(place)) return true;
+  return !memory_.is_made(at.dir_attr) && is_in_git_directory(at.dir.tree(), at.dir.path);
+}
+
 bool Repositories::is_in_hooks(const Tree& tree, std::string_view path) {
   for (; !path.empty(); path = parent_of(path)) {
-    if (last_of(path) == "hooks" && is_old_git_directory(tree, parent_of(path))) return true;
+    if (lower_case(last_of(path)) == "hooks" && is_old_git_directory(tree, parent_of(path))) return true;
   }
   return false;
 }
 
-Result<void> Repositories::refuse(const Located& dir, std::string_view name, std::string_view why) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (lines_left_ == 0) return Err(EACCES);
-    lines_left_--;
+Result<void> Repositories::refuse(const Name& at, std::string_view why) {
+  if (lines_left_.fetch_sub(1) <= 0) {
+    lines_left_ = 0;
+    return Err(EACCES);
   }
-  const std::string line = fmt::format("uks: refused to change {}/{}{}{}: {} (--unprotect allows it)\n",
-                                       printable(dir.tree().root), printable(dir.path), dir.path.empty() ? "" : "/",
-                                       printable(name), why);
+  const std::string line = fmt::format("uks: refused to change {}: {} (--unprotect allows it)\n", printable(path_of(at)), why);
   (void)!::write(2, line.data(), line.size());
   return Err(EACCES);
 }
 
-Result<void> Repositories::check(const Located& dir, int dir_fd, const Attr& dir_attr, const std::string& name,
-                                 Change change) {
-  if (!protect_ || dir.detached) return {};
-  if (name == ".git") {
-    const auto old = stat_at(dir_fd, ".git");
-    if (old && old->is_directory()) {
+void Repositories::made(const Name& at, const Attr& attr) {
+  if (!protect_) return;
+  memory_.removed(attr);  // another inode's number
+  if (!is_guarded(at, memory_.place(path_of(at)))) memory_.made(attr);
+}
+
+Result<void> Repositories::check_hooks(const Name& at, Change change) {
+  const std::string name = lower_case(at.name);
+  if (change == Change::kRemove || change == Change::kRemoveDirectory || change == Change::kMode) return {};
+  const bool direct = lower_case(last_of(at.dir.path)) == "hooks";
+  // git never runs these.
+  if (direct && is_sample(name) && change != Change::kMakeLink && change != Change::kPutDirectory) return {};
+  return refuse(at, "hooks of a repository run outside the sandbox");
+}
+
+Result<void> Repositories::check_dot_git(const Name& at, Change change, Place place) {
+  const auto old = stat_at(at.dir_fd, at.name.c_str());
+  switch (change) {
+    case Change::kRemove:
+      if (old) memory_.lost(path_of(at));
+      return {};
+    case Change::kRemoveDirectory:
       // Only an empty one can be removed. (git tries to in rebase.)
-      if (change == Change::kRemove) return {};
-      if (is_old_git_directory(dir.tree(), dir.path.empty() ? name : dir.path + "/" + name))
-        return refuse(dir, name, "a repository that was there before stays where it is");
+      if (old && !memory_.is_made(*old)) memory_.lost(path_of(at));
+      return {};
+    case Change::kMove: {
+      if (!old || memory_.is_made(*old)) return {};
+      if (old->is_directory() && is_old_git_directory(at.dir.tree(), at.dir.path.empty() ? at.name : at.dir.path + "/" + at.name)) {
+        return refuse(at, "a repository that was there before stays where it is");
+      }
+      memory_.lost(path_of(at));
       return {};
     }
-    const std::lock_guard lock(mutex_);
-    if (made_.contains({dir_attr.dev, dir_attr.ino})) return {};
-    if (old && change != Change::kMake) {
-      lost_.insert({dir_attr.dev, dir_attr.ino});
+    case Change::kPutFile:
+      if (!old && !RepositoryMemory::is_inside(place)) return {};
+      return refuse(at, "it decides what git runs outside the sandbox");
+    default:
+      return {};  // pointers are checked when they are written; directories by where they are
+  }
+}
+
+Result<void> Repositories::check(const Name& at, Change change, std::string_view target) {
+  if (!protect_ || at.dir.detached) return {};
+  const std::string name = lower_case(at.name);
+  const Place place = memory_.place(path_of(at));
+  const bool made = memory_.is_made(at.dir_attr);
+  if (made && place == Place::kElsewhere) return {};
+
+  if (change == Change::kMakeLink) {
+    if (place == Place::kAbove || place == Place::kAt) return refuse(at, "a repository was there before");
+    if (!is_neighbour(target) && is_guarded(at, place)) return refuse(at, "it would lead git elsewhere");
+  }
+  if (made) return {};
+  if (name == ".git") return check_dot_git(at, change, place);
+  if (lower_case(at.dir.path).contains("hooks") && is_in_hooks(at.dir.tree(), at.dir.path)) return check_hooks(at, change);
+  if (is_address_list(lower_case(last_of(at.dir.path))) && !is_taking_away(change) && !is_mode(change) &&
+      is_old_git_directory(at.dir.tree(), parent_of(at.dir.path))) {
+    return refuse(at, "it would be an address for git");
+  }
+  if (change == Change::kRemoveDirectory) {
+    const auto old = stat_at(at.dir_fd, at.name.c_str());
+    if (old && memory_.was_git_directory_before(*old)) memory_.lost(path_of(at));
+  }
+
+  const char* mark = mark_of_git_directory(name);
+  if (!mark && name != "hooks" && !is_configuration_name(name) && !is_temporary_name(name) && !is_address_list(name)) return {};
+  const bool git = is_old_git_directory(at.dir_fd, at.dir_attr);
+  if (mark) {
+    if (is_taking_away(change)) {
+      if (git) memory_.was_git_directory(at.dir_attr);
       return {};
     }
-    if (!old && !lost_.contains({dir_attr.dev, dir_attr.ino})) return {};
-  } else if (is_in_hooks(dir.tree(), dir.path)) {
-    return refuse(dir, name, "hooks of a repository run outside the sandbox");
-  } else if (name == "hooks" || name == "commondir" || name == "gitdir") {
-    if (!is_old_git_directory(dir_fd, dir_attr)) return {};
-    if (name != "hooks") {
-      // git worktree remove takes these away; then HEAD is soon gone too.
-      if (change != Change::kMake) return {};
+    if (is_mode(change)) return {};
+    const bool moved_here = change == Change::kPutFile || change == Change::kMakeLink;
+    if (name == "commondir" && ((git && change != Change::kWrite) || (moved_here && is_guarded(at, place)))) {
+      return refuse(at, "it decides what git runs outside the sandbox");
     }
-  } else if (name == "config" || name == "config.worktree") {
-    // Taking it away is harmless: nothing but a checked file can come in its place.
-    if (change != Change::kMake || !is_old_git_directory(dir_fd, dir_attr)) return {};
-    return refuse(dir, name, "git's configuration can run commands; it is changed by renaming a new file over it");
-  } else {
+    if (!git && change != Change::kWrite && completes_git_directory(at.dir_fd, mark)) return check_new_git_directory(at);
     return {};
   }
-  return refuse(dir, name, "it decides what git runs outside the sandbox");
-}
-
-bool Repositories::is_configuration(const Located& dir, int dir_fd, const Attr& dir_attr, const std::string& name) {
-  if (!protect_ || dir.detached || (name != "config" && name != "config.worktree")) return false;
-  return is_old_git_directory(dir_fd, dir_attr);
-}
-
-bool Repositories::is_harmless_path(const std::string& path) {
-  for (const Tree& tree : trees_) {
-    if (!tree.writable || !is_at_or_below(path, tree.root)) continue;
-    // As enter_repo() in git's path.c.
-    for (const char* suffix : {"/.git", "", ".git/.git", ".git"}) {
-      const std::string below = (path + suffix).substr(std::min(path.size(), tree.root.size() + 1));
-      const auto fd = open_path_beneath(tree.fd.get(), below);
-      if (!fd && (fd.error() == ENOENT || fd.error() == ENOTDIR)) continue;
-      if (!fd) return false;
-      const auto attr = stat_at(fd->get(), "");
-      if (!attr || !attr->is_directory()) return false;
-      if (looks_like_git_directory(fd->get())) return !is_made(*attr);
+  if (!git) {
+    // A writer may outlast what comes later.
+    if (is_configuration_name(name) && change == Change::kWrite) {
+      if (const auto file = stat_at(at.dir_fd, at.name.c_str())) memory_.not_clean(*file);
     }
+    return {};
   }
-  return true;
+  if (is_mode(change)) return {};
+  if (name == "hooks" || is_address_list(name)) {
+    if (change == Change::kMakeDirectory || change == Change::kRemoveDirectory) return {};
+    return refuse(at, "it decides what git runs outside the sandbox");
+  }
+  // Taking configuration away is harmless: nothing but a checked file can come in its place.
+  if (is_taking_away(change) && !(is_temporary_name(name) && change == Change::kMove)) return {};
+  return refuse(at, "git's configuration can run commands; it is changed by renaming a new file over it");
 }
 
-bool Repositories::is_harmless_repository(const Located& dir, std::string_view address) {
-  switch (kind_of_address(address)) {
-    case Address::kNetwork:
-      return true;
-    case Address::kOther:
-      return false;
-    case Address::kPath:
-      break;
+Result<void> Repositories::check_new_git_directory(const Name& at) {
+  for (const char* file : {"config", "config.worktree", "commondir"}) {
+    const auto text = read_small_file(at.dir_fd, file, kMaxConfiguration);
+    if (!text && text.error() == ENOENT) continue;
+    const std::string name = file;
+    const Name there{at.dir, at.dir_fd, at.dir_attr, name};
+    if (!text) return refuse(there, "it is no usual configuration of a repository");
+    TRY(name == "commondir" ? may_point(there, "", *text) : may_replace(there, "", *text));
+    const Attr attr = TRY(stat_at(at.dir_fd, file));
+    if (memory_.is_clean(attr) && attr.nlink == 1) continue;
+    TRY(put_file(at.dir_fd, file, temporary_name(name).c_str(), *text, attr, give_away_));
   }
-  if (address.starts_with("file://")) address.remove_prefix(7);
-  // git goes to the top of the checked-out files first.
-  std::string base = dir.tree().root + "/" + dir.path;
-  if (last_of(dir.path) == ".git") base = parent_of(base);
-  return is_harmless_path(absolute_path(base, address));
-}
-
-Result<void> Repositories::may_replace(const Located& dir, const std::string& name, std::string_view before,
-                                       std::string_view now) {
-  const auto old = parse_git_config(before).value_or(std::vector<ConfigEntry>());
-  const auto entries = parse_git_config(now);
-  if (!entries) return refuse(dir, name, "git would not read this configuration");
-  const auto has_address = [](const std::vector<ConfigEntry>& list, const std::string& remote) {
-    return std::ranges::any_of(list, [&](const ConfigEntry& e) {
-      return e.section == "remote" && e.subsection == remote && e.key == "url" && e.value && !e.value->empty();
-    });
-  };
-  const std::set<ConfigEntry> known(old.begin(), old.end());
-  for (const ConfigEntry& entry : *entries) {
-    const std::string value = entry.value.value_or("");
-    const Effect effect = effect_of(entry);
-    if (effect == Effect::kRemote) {
-      // Without an address the name is one; it may have lost it just now.
-      if (value == "." || has_address(*entries, value)) continue;
-      if (known.contains(entry) && !has_address(old, value)) continue;
-      if (is_harmless_repository(dir, value)) continue;
-      return refuse(dir, name, fmt::format("{} would make git use a repository of the command's making", printable(entry.text())));
+  for (const char* directory : {"hooks", "remotes", "branches"}) {
+    const std::string name = directory;
+    const Name there{at.dir, at.dir_fd, at.dir_attr, name};
+    const auto fd = open_beneath(at.dir_fd, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!fd && fd.error() == ENOENT) continue;
+    const auto names = fd ? list_names(fd->get(), kMaxScan) : Err(ENOTDIR);
+    if (!names || !std::ranges::all_of(*names, [&](const std::string& each) { return name == "hooks" && is_sample(lower_case(each)); })) {
+      return refuse(there, "a repository that comes where the command did not make the directory may not run commands");
     }
-    if (effect == Effect::kHarmless || known.contains(entry)) continue;
-    if (effect == Effect::kRepository && is_harmless_repository(dir, value)) continue;
-    if (effect == Effect::kRewrite && kind_of_address(entry.subsection.value_or("")) == Address::kNetwork) continue;
-    if (effect == Effect::kWorkTree && is_below_tree(dir, value)) continue;
-    return refuse(dir, name, fmt::format("{} would or might make git run a command", printable(entry.text())));
   }
   return {};
+}
+
+void Repositories::leaves(const Name& at, const Attr& directory) {
+  if (!protect_ || memory_.is_made(directory)) return;
+  const std::string path = path_of(at);
+  const auto fd = open_beneath(at.dir_fd, at.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  const bool all = fd && visit_directories(fd->get(), kMaxScan, [&](const std::string& below, int each, const Attr& attr) {
+    const std::string here = below.empty() ? path : path + "/" + below;
+    const bool dot_git = lower_case(last_of(here)) == ".git" && !memory_.is_made(attr);
+    if (dot_git || (attr.is_directory() && is_old_git_directory(each, attr))) memory_.lost(here);
+    return true;
+  });
+  if (!all) memory_.lost(path);
+}
+
+Result<void> Repositories::arrives(const Name& at, const Name& from) {
+  if (!protect_ || at.dir.detached) return {};
+  const Place place = memory_.place(path_of(at));
+  if (place == Place::kElsewhere && !is_guarded(at, place)) return {};
+  std::vector<Attr> directories;
+  const auto fd = open_beneath(from.dir_fd, from.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  const bool plain = fd && visit_directories(fd->get(), kMaxScan, [&](const std::string& below, int each, const Attr& attr) {
+    directories.push_back(attr);
+    return lower_case(last_of(below)) != ".git" && !looks_like_git_directory(each);
+  });
+  // Programs copy then, and the copies are checked one by one.
+  if (!plain) return Err(EXDEV);
+  for (const Attr& each : directories) memory_.not_made(each);
+  return {};
+}
+
+bool Repositories::is_pointer(const Name& at) {
+  if (!protect_ || at.dir.detached) return false;
+  const std::string name = lower_case(at.name);
+  if (name != ".git" && name != "commondir") return false;
+  const bool made = memory_.is_made(at.dir_attr);
+  if (name == "commondir") return !made;
+  if (RepositoryMemory::is_inside(memory_.place(path_of(at)))) return true;
+  return !made && stat_at(at.dir_fd, at.name.c_str());
+}
+
+Repositories::Configuration Repositories::configuration(const Name& at) {
+  if (!protect_ || at.dir.detached || !is_configuration_name(lower_case(at.name))) return Configuration::kNone;
+  if (memory_.is_made(at.dir_attr)) return Configuration::kNone;
+  if (is_old_git_directory(at.dir_fd, at.dir_attr)) return Configuration::kCurrent;
+  return is_guarded(at, memory_.place(path_of(at))) ? Configuration::kFuture : Configuration::kNone;
+}
+
+std::string Repositories::temporary_name(std::string_view name) {
+  return fmt::format("config.uks-{}-{}", ::getpid(), name);
 }
 
 }  // namespace uks::gofer

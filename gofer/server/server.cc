@@ -16,7 +16,9 @@
 namespace uks::gofer {
 
 Server::Server(std::vector<Rule> rules, bool protect_repositories)
-    : rules_(std::move(rules)), repositories_(protect_repositories, trees_), can_give_away_(::geteuid() == 0) {}
+    : rules_(std::move(rules)),
+      can_give_away_(::geteuid() == 0),
+      repositories_(protect_repositories, trees_, can_give_away_) {}
 
 std::unique_ptr<Server> Server::create(Config config, std::string& problem) {
   std::unique_ptr<Server> server(new Server(std::move(config.rules), config.protect_repositories));
@@ -98,6 +100,8 @@ Result<void> Server::dispatch(Op op, Reader& in, Writer& out, UniqueFd& fd) {
       return setattr(in, out);
     case Op::kOpen:
       return open(in, out, fd);
+    case Op::kWrite:
+      return write(in, out);
     case Op::kCreate:
       return create(in, out, fd);
     case Op::kMkdir:
@@ -193,20 +197,32 @@ Result<void> Server::check_changeable(const Handle& file) const {
   return {};
 }
 
-Result<void> Server::check_repository(const Handle& dir, const std::string& name, Repositories::Change change) {
-  return repositories_.check(dir.at, dir.fd, dir.attr, name, change);
-}
-
-Result<void> Server::check_repository(const Handle& file) {
-  if (file.at.detached || !Repositories::concerns(file.at.path)) return {};
+Result<Server::Handle> Server::parent_of(const Handle& file, std::string& name) {
+  if (file.at.detached || file.at.path.empty()) return Err(ENOENT);
   const size_t slash = file.at.path.rfind('/');
   const bool in_root = slash == std::string::npos;
-  Located parent = file.at;
-  parent.path = in_root ? std::string() : file.at.path.substr(0, slash);
-  const std::string name = in_root ? file.at.path : file.at.path.substr(slash + 1);
-  UniqueFd fd = TRY(open_path_beneath(file.at.tree().fd.get(), parent.path));
-  const Attr attr = TRY(stat_at(fd.get(), ""));
-  return repositories_.check(parent, fd.get(), attr, name, Repositories::Change::kMake);
+  Handle parent;
+  parent.at = file.at;
+  parent.at.path = in_root ? std::string() : file.at.path.substr(0, slash);
+  name = in_root ? file.at.path : file.at.path.substr(slash + 1);
+  parent.owned = TRY(open_path_beneath(file.at.tree().fd.get(), parent.at.path));
+  parent.fd = parent.owned.get();
+  parent.attr = TRY(stat_at(parent.fd, ""));
+  return parent;
+}
+
+Result<void> Server::check_repository(const Handle& file, Repositories::Change change) {
+  if (file.at.detached || !Repositories::concerns(file.at.path)) return {};
+  std::string name;
+  const Handle parent = TRY(parent_of(file, name));
+  return repositories_.check(named(parent, name), change);
+}
+
+bool Server::is_pointer(const Handle& file) {
+  if (file.at.detached || !Repositories::concerns(file.at.path)) return false;
+  std::string name;
+  const auto parent = parent_of(file, name);
+  return parent && repositories_.is_pointer(named(*parent, name));
 }
 
 Result<void> Server::check_data_access(const Handle& file, bool write) {
@@ -222,7 +238,7 @@ Result<void> Server::check_data_access(const Handle& file, bool write) {
   // Linux drops the bits when someone without CAP_FSETID writes, but not for a mapping, nor for
   // root.
   if (write && (file.attr.mode & (S_ISUID | S_ISGID))) return Err(EPERM);
-  if (write) TRY(check_repository(file));
+  if (write) TRY(check_repository(file, Repositories::Change::kWrite));
   if (!file.at.tree().kernel_interface && is_kernel_interface(file.fd)) return Err(EACCES);
   return {};
 }
@@ -267,9 +283,11 @@ Result<void> Server::enter_new(const Handle& dir, const std::string& name, const
   return {};
 }
 
-void Server::put_changed(const Handle& dir, Writer& out) const {
+void Server::put_changed(const Handle& dir, Writer& out, uint32_t flags) const {
   auto attr = stat_at(dir.fd, "");
-  out.attr(attr ? shown(*attr, dir.at.rules, dir.at.tree()) : Attr{});
+  Attr answer = attr ? shown(*attr, dir.at.rules, dir.at.tree()) : Attr{};
+  answer.flags |= flags;
+  out.attr(answer);
 }
 
 UniqueFd Server::pin_for(const Handle& dir, const std::string& name) {

@@ -59,11 +59,18 @@ class Server {
   Result<void> check_data_access(const Handle& file, bool write);
   Result<void> check_changeable(const Handle& file) const;
   // Errors if a name of `dir`, or the contents or mode of a file, is a repository's to keep.
-  Result<void> check_repository(const Handle& dir, const std::string& name, Repositories::Change change);
-  Result<void> check_repository(const Handle& file);
-  // Puts a checked copy of `source` where git's configuration is to be: rename(2)'s work.
-  Result<void> replace_configuration(const Handle& from, const std::string& source, const Handle& to,
-                                     const std::string& target);
+  static Repositories::Name named(const Handle& dir, const std::string& name) { return {dir.at, dir.fd, dir.attr, name}; }
+  Result<void> check_repository(const Handle& file, Repositories::Change change);
+  // The same for `what`, now under `old_name`, that comes to `name` in `dir`.
+  Result<void> check_arrival(const Handle& dir, const std::string& name, const Attr& what, const Handle& old_dir,
+                             const std::string& old_name);
+  // The directory that the file is in. ENOENT: a tree's root.
+  Result<Handle> parent_of(const Handle& file, std::string& name);
+  // Whether the guest gets no descriptor that writes to the file.
+  bool is_pointer(const Handle& file);
+  // A rename onto git's configuration: puts a copy there, checked if git reads it now. False: an ordinary rename will do.
+  Result<bool> replace_configuration(const Handle& from, const std::string& source, const Handle& to,
+                                     const std::string& target, Repositories::Configuration kind);
   // Opens exactly the inode of an O_PATH descriptor, with these flags.
   Result<UniqueFd> open_inode(int path_fd, int flags) const;
   std::string inode_name(int path_fd) const;  // relative to proc_fd_
@@ -74,7 +81,7 @@ class Server {
   Result<void> give_away(const Handle& dir, const std::string& name, Owner owner);
   UniqueFd pin_for(const Handle& dir, const std::string& name);
   // The attributes of a directory whose names were just changed: the client need not ask for them.
-  void put_changed(const Handle& dir, Writer& out) const;
+  void put_changed(const Handle& dir, Writer& out, uint32_t flags = 0) const;
 
   struct Step {
     Ref<Node> node;
@@ -96,6 +103,7 @@ class Server {
   // handlers_file.cc
   Result<void> open(Reader& in, Writer& out, UniqueFd& fd);
   Result<void> create(Reader& in, Writer& out, UniqueFd& fd);
+  Result<void> write(Reader& in, Writer& out);
   Result<void> setattr(Reader& in, Writer& out);
   Result<void> getxattr(Reader& in, Writer& out);
   Result<void> setxattr(Reader& in);
@@ -114,14 +122,26 @@ class Server {
   const RuleSet rules_;
   std::deque<Tree> trees_;  // not changed after create()
   std::unique_ptr<HiddenInodes> hidden_;
+  const bool can_give_away_;
   Repositories repositories_;
   UniqueFd proc_fd_;  // /proc/self/fd
-  const bool can_give_away_;
   NodeTable nodes_;
   Listings listings_;
   // Held shared by whatever resolves a path, exclusively by renames: the paths of nodes and the
   // host's names change together. Taken before NodeTable's and Listings' own locks.
   std::shared_mutex names_lock_;
+  // Holds it for the making of a name: alone if the repositories' checks need that.
+  class NameLock {
+   public:
+    NameLock(std::shared_mutex& mutex, bool alone) : mutex_(mutex), alone_(alone) { alone_ ? mutex_.lock() : mutex_.lock_shared(); }
+    ~NameLock() { alone_ ? mutex_.unlock() : mutex_.unlock_shared(); }
+    NameLock(const NameLock&) = delete;
+    NameLock& operator=(const NameLock&) = delete;
+
+   private:
+    std::shared_mutex& mutex_;
+    const bool alone_;
+  };
 };
 
 }  // namespace uks::gofer

@@ -10,14 +10,16 @@ setup() {
   native git -C . -c user.name=A -c user.email=a@example.org commit -q --allow-empty -m first
   native git init -q sub/nested
   native git -c user.name=A -c user.email=a@example.org worktree add -q ../wt -b w 2>/dev/null
+  if [[ -n ${more:-} ]]; then native bash -c "$identity; $more" >/dev/null 2>&1; fi
 }
 state() { (cd "$base/project" && find .git sub/nested/.git \( -path '*/hooks*' -o -name config -o -name 'commondir' -o -name gitdir \) -type f -exec sha256sum {} + | sort; ls .git/hooks); }
 
-# refused NAME COMMAND: fails inside, leaves hooks and configuration as they were, and says why in a line.
+# refused NAME COMMAND [SETUP]: fails inside, leaves hooks and configuration as they were, and says why in a line.
 refused() {
   local before out
   rm -rf "$base/wt"
   fresh
+  native bash -c "${3:-:}"
   before=$(state)
   out=$(timeout -k 1 60 "${clean_env[@]}" "$UKS" exec -- bash -c "$2" 2>&1 </dev/null)
   if [[ $(state) != "$before" ]]; then
@@ -33,8 +35,8 @@ refused new_hook 'echo "echo owned" >.git/hooks/pre-commit'
 refused moved_hook 'echo "echo owned" >h; mv h .git/hooks/post-checkout'
 refused linked_hook 'ln -s /tmp/x .git/hooks/pre-commit'
 refused hard_linked_hook 'echo x >h; ln h .git/hooks/pre-commit'
-refused sample_hook 'echo x >>.git/hooks/pre-commit.sample'
-refused chmod_hook 'chmod 700 .git/hooks/pre-commit.sample'
+refused sample_becomes_hook 'mv .git/hooks/pre-commit.sample .git/hooks/pre-commit'
+refused chmod_hook 'chmod 755 .git/hooks/pre-commit' 'echo x >.git/hooks/pre-commit; chmod 644 .git/hooks/pre-commit'
 refused hooks_moved 'mv .git/hooks .git/h2'
 refused nested_hook 'echo x >sub/nested/.git/hooks/pre-push'
 refused config_written 'printf "[core]\nfsmonitor = ./x\n" >>.git/config'
@@ -105,6 +107,41 @@ held config_worktree 'git config core.worktree ../../away' "git reset --hard; [[
 held config_local_remote "$hook; git init -q --bare evil.git; hook evil.git/hooks/pre-receive; git config remote.origin.url ./evil.git" 'git push origin main'
 held config_lost_remote "$hook; git init -q --bare origin; hook origin/hooks/pre-receive; git config --unset remote.origin.url" 'git push' 'git remote add origin /nowhere; git config branch.main.remote origin; git config push.default current'
 
+# What is taken away and comes back counts as what it was.
+held head_moved "$append; $hook; mv .git/HEAD .git/H; printf '[core]\\nfsmonitor = \"%s;false\"\\n' \"\$run\" >>.git/config; hook .git/hooks/post-commit; mv .git/H .git/HEAD" 'git status; git commit --allow-empty -m x'
+held objects_moved "$hook; mv .git/objects .git/o; hook .git/hooks/pre-commit; mv .git/o .git/objects" 'git commit --allow-empty -m x'
+held refs_moved "$hook; mv .git/refs .git/o; hook .git/hooks/pre-commit; mv .git/o .git/refs" 'git commit --allow-empty -m x'
+held head_removed "$hook; cat .git/HEAD >h; rm .git/HEAD; hook .git/hooks/pre-commit; mv h .git/HEAD" 'git commit --allow-empty -m x'
+held dot_git_replaced 'cp -a .git /tmp/g; rm .git/HEAD; rm -rf .git; mkdir .git && cp -a /tmp/g/. .git; git config core.fsmonitor "$run;false"' 'git status'
+held dot_git_planted "$hook; cp -a .git /tmp/g; hook /tmp/g/hooks/pre-commit; rm -rf .git; mkdir .git && cp -a /tmp/g/. .git" 'git commit --allow-empty -m x'
+held dot_git_link 'cp -a .git g; git --git-dir=g config core.fsmonitor "$run;false"; rm -rf .git; ln -s g .git; mv .git .g 2>/dev/null; ln -s g x; mv x .git' 'git status'
+held dot_git_renamed 'cp -a .git g; git --git-dir=g config core.fsmonitor "$run;false"; rm -rf .git; mv g .git' 'git status'
+held descriptor_over_completion 'cp -a .git /tmp/g; rm -rf .git; mkdir .git; cp /tmp/g/config .git; exec 5>>.git/config; rm /tmp/g/config; cp -a /tmp/g/. .git; printf "[core]\nfsmonitor = \"%s;false\"\n" "$run" >&5' 'git status'
+nested='git init -q n; git -C n commit -q --allow-empty -m n'
+held nested_moved 'mv n o; cp -a o n; git -C n config core.fsmonitor "$run;false"' 'git -C n status' "$nested"
+held nested_moved_deep 'mv d o; mkdir -p d/e; cp -a o/e/n d/e/n; git -C d/e/n config core.fsmonitor "$run;false"; cp -a o p; git -C p/e/n config core.fsmonitor "$run;false"; mv d/e/n /tmp/x; mv p/e/n d/e/n; rm -rf d; mv p d' 'git -C d/e/n status' "mkdir -p d/e; cd d/e; $nested"
+held nested_linked 'mv n o; cp -a o e; git -C e config core.fsmonitor "$run;false"; ln -s e n' 'git -C n status' "$nested"
+held nested_above_linked 'mv d o; cp -a o e; git -C e/n config core.fsmonitor "$run;false"; ln -s e d; ln -s e x; mv x d' 'git -C d/n status' "mkdir d; cd d; $nested"
+exchange='exchange() { python3 -c "import ctypes, sys; ctypes.CDLL(None).renameat2(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), 2)" "$1" "$2"; }'
+held nested_exchanged "$exchange; cp -a n m; git -C m config core.fsmonitor \"\$run;false\"; exchange m n" 'git -C n status' "$nested"
+held nested_exchanged_other "$exchange; cp -a n m; git -C m config core.fsmonitor \"\$run;false\"; exchange n m" 'git -C n status' "$nested"
+held nested_case_fold 'cp -a n m; git -C m config core.fsmonitor "$run;false"; rm -rf n; mkdir N; mv m/.git N/.git; mv N n' 'git -C n status' "$nested"
+submodule='git init -q ../s; git -C ../s commit -q --allow-empty -m s; git -c protocol.file.allow=always submodule --quiet add ../s s; git commit -qm s; rm -rf ../s'
+held modules_moved 'mv .git/modules .git/m2; cp -a .git/m2 .git/modules; git -C s config core.fsmonitor "$run;false"' 'git status' "$submodule"
+held modules_linked 'cp -a .git/modules m; git --git-dir=m/s config core.fsmonitor "$run;false"; git --git-dir=m/s config core.worktree ../../s; mv .git/modules .git/m2; ln -s ../m .git/modules' 'git status' "$submodule"
+held module_moved 'mv .git/modules/s .git/modules/s2; cp -a .git/modules/s2 .git/modules/s; git -C s config core.fsmonitor "$run;false"' 'git status' "$submodule"
+held submodule_pointer 'cp -a .git/modules/s e; git --git-dir=e config core.fsmonitor "$run;false"; git --git-dir=e config core.worktree ../s; echo "gitdir: ../e" >s/.git; rm -f s/.git; echo "gitdir: ../e" >s/.git' 'git status' "$submodule"
+worktree='git worktree add -q w -b w9'
+held worktree_commondir 'cp -a .git e; git --git-dir=e config core.fsmonitor "$run;false"; rm .git/worktrees/w/commondir; echo $PWD/e >.git/worktrees/w/commondir' 'git -C w status' "$worktree"
+held worktree_commondir_again 'cp -a .git e; git --git-dir=e config core.fsmonitor "$run;false"; mv .git/worktrees/w .git/worktrees/x; cp -a .git/worktrees/x y; echo $PWD/e >y/commondir; mv y .git/worktrees/w; mkdir -p .git/worktrees/w; cp -a y/. .git/worktrees/w' 'git -C w status' "$worktree"
+held worktree_config 'mv .git/worktrees/w/HEAD .git/worktrees/w/h; printf "[core]\nfsmonitor = \"%s;false\"\n" "$run" >.git/worktrees/w/config.worktree; mv .git/worktrees/w/h .git/worktrees/w/HEAD; git config extensions.worktreeConfig true' 'git -C w status' "$worktree"
+held worktrees_moved 'mv .git/worktrees .git/wts; cp -a .git/wts .git/worktrees; printf "[core]\nfsmonitor = \"%s;false\"\n" "$run" >.git/worktrees/w/config.worktree; git config extensions.worktreeConfig true' 'git -C w status' "$worktree"
+held worktree_moved 'mv w w2; mkdir w; cp -a w2/. w; cp -a .git e; git --git-dir=e config core.fsmonitor "$run;false"; rm w/.git; echo gitdir: $PWD/e >w/.git' 'git -C w status' "$worktree"
+held worktree_elsewhere 'cp -a .git e; git --git-dir=e config core.fsmonitor "$run;false"; rm -rf e/worktrees; mkdir e/worktrees; mv .git/worktrees/w e/worktrees/w; echo gitdir: $PWD/e/worktrees/w >w/.git' 'git -C w status' "$worktree"
+held bare_in_old_directory 'printf "[core]\nbare=false\nworktree=..\nrepositoryformatversion=0\nfsmonitor = \"%s;false\"\n" "$run" >src/config; cp -a .git/HEAD .git/objects .git/refs src' 'cd src; git status' 'mkdir src'
+held legacy_remotes 'mkdir .git/remotes; printf "URL: ext::sh -c %s\n" "${run/ /% }" >.git/remotes/origin; git config protocol.allow always' 'git -c protocol.allow=always fetch'
+held remote_made_later "$hook; git config remote.origin.url ./evil.git; git init -q --bare evil.git; hook evil.git/hooks/pre-receive" 'git push origin main'
+
 unprotected() {
   fresh
   inside --unprotect -- bash -c 'echo x >.git/hooks/pre-commit && git config core.pager cat' && [[ -f .git/hooks/pre-commit ]]
@@ -112,7 +149,6 @@ unprotected() {
 check unprotect unprotected
 
 # What git does otherwise works as outside.
-setup_plain=$(declare -f setup)
 same git_config "$identity; git config user.name X; git config --get user.name; git config --unset user.name; git config alias.st status; git remote add origin ../x; git remote rename origin o2; git branch -m main trunk; git config branch.trunk.description d; cat .git/config"
 same git_config_harmless "$identity; git config pager.log false; git config core.fsmonitor true; git remote add v6 'ssh://[::1]/x'; git config branch.main.remote v6; git remote rename v6 v7; git config alias.lg 'log --graph'; git config core.fsmonitor false; cat .git/config"
 same git_commit "$identity; echo a >a; git add a; git commit -qm a; git switch -qc t; echo b >b; git add b; git commit -qm b; git switch -q main; git merge -q t; git log --format=%s; git branch -u main t; git status -s; git gc -q; git fsck 2>&1"
@@ -121,5 +157,17 @@ same git_clone "$identity; git clone -q . c; git -C c log --format=%s; git -C c 
 same git_worktree "$identity; git worktree add -q /tmp/w2 -b w2 && git -C /tmp/w2 status -s; git worktree list | wc -l; git worktree remove /tmp/w2; git branch -D -q w2; ls .git/worktrees"
 same git_submodule "$identity; git init -q /tmp/s; git -C /tmp/s commit -q --allow-empty -m s; git -c protocol.file.allow=always submodule --quiet add /tmp/s s; git commit -qm sub; git submodule status | cut -c43-; git config --get submodule.s.url; rm -rf /tmp/s"
 same git_stash_rebase "$identity; for i in 1 2 3; do echo \$i >f; git add f; git commit -qm \$i; done; echo d >>f; git stash -q; git rebase -q --root --exec true 2>/dev/null; git stash pop -q; git diff --stat | tail -1"
+same git_again "$identity; git init -q --bare /tmp/o; git push -q /tmp/o main; rm -rf sub; git clone -q /tmp/o sub; git -C sub log --format=%s; git -C sub config user.name; rm -rf .git; git init -q; cat .git/config; git add sub/a 2>/dev/null; git commit -q --allow-empty -m again; git log --format=%s; ls .git; rm -rf /tmp/o"
+same git_clean "$identity; git init -q n; git clean -qffdx; ls; chmod -R u+w .; git status -s"
+same git_sample_hooks "$identity; chmod 700 .git/hooks/*.sample; mkdir -p .git/hooks; rm -rf .git/hooks; git init -q; ls .git"
+# same_with NAME SETUP SCRIPT: as same, with more in the repository before.
+more=
+same_with() {
+  more=$2
+  same "$1" "$3"
+  more=
+}
+same_with git_worktree_old 'git worktree add -q w3 -b w3' "$identity; git worktree move w3 w4; git -C w4 status -s; cat .git/worktrees/w3/gitdir | sed 's/.*project//'; mv w4 w5; git worktree repair w5; git -C w5 status -s; git worktree remove w5; git worktree add -q w3 w3; git -C w3 status -s; git -C w3 log --format=%s -1; git worktree list | wc -l"
+same_with git_submodule_old "$submodule" "$identity; git mv s t; git status -s; git -C t status -s; git commit -qm mv; git checkout -q --recurse-submodules HEAD~2; git checkout -q --recurse-submodules main; git -C t log --format=%s; mkdir d; git mv t d/t; git -C d/t log --format=%s; git submodule deinit -q -f d/t; git submodule --quiet update --init; git -C d/t log --format=%s; git status -s"
 rm -rf "$base/wt"
 finish

@@ -23,14 +23,14 @@ Result<Ref<HostFd>> GoferInode::acquire(bool writable) {
   };
   auto opened = open_as(writable ? O_RDWR : O_RDONLY);
   bool cacheable = true;
-  if (!opened && writable && opened.error() == EACCES) {
+  if (!opened && writable && opened.error() == EACCES && (host_.mode & 0444) != 0444) {
     // A file that may be written but not read.
     opened = open_as(O_WRONLY);
     cacheable = false;
   }
   if (!opened) return Err(opened.error());
   if (!opened->fd) return Err(EIO);
-  auto fd = make_ref<HostFd>(std::move(opened->fd));
+  auto fd = make_ref<HostFd>(std::move(opened->fd), opened->attr.flags & gofer::kAttrIndirect);
   update(opened->attr);
   if (!cacheable) return fd;
   if (!slot) slot = fd;
@@ -67,6 +67,16 @@ Result<size_t> GoferInode::read_at(int64_t pos, std::span<char> buffer) {
   return done;
 }
 
+Result<size_t> GoferInode::write_indirectly(int64_t pos, std::string_view bytes) {
+  constexpr size_t kMost = 8192;
+  Ref<GoferInode> self(this);
+  const std::string copy(bytes.substr(0, kMost));
+  const gofer::NodeId id = id_;
+  auto written = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.write(id, static_cast<uint64_t>(pos), copy); });
+  forget_attr();
+  return written;
+}
+
 Result<size_t> GoferFile::pread(Task&, IoSink& sink, int64_t pos) {
   if (pos < 0) return Err(EINVAL);
   size_t done = 0;
@@ -100,6 +110,14 @@ Result<size_t> GoferFile::pwrite(Task&, IoSource& source, int64_t pos) {
       return Err(peeked.error());
     }
     auto span = *peeked;
+    if (fd_->indirect()) {
+      const auto end = append ? static_cast<int64_t>(TRY(file_size())) : pos + static_cast<int64_t>(done);
+      auto written = inode_->write_indirectly(end, {span.data(), span.size()});
+      if (!written) return done ? Result<size_t>(done) : Err(written.error());
+      source.advance(*written);
+      done += *written;
+      continue;
+    }
     ssize_t n;
     int error = 0;
     {
@@ -145,6 +163,11 @@ Result<MappableFd> GoferFile::mappable_fd(Task&, int, bool) {
 }
 
 Result<void> GoferFile::truncate(Task&, int64_t size) {
+  if (fd_->indirect()) {
+    SetAttr changes;
+    changes.size = static_cast<uint64_t>(size);
+    return inode_->setattr(changes);
+  }
   int r, error = 0;
   {
     Unlocked unlocked;

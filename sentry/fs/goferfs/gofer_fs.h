@@ -20,12 +20,15 @@ class GoferInode;
 // One donated descriptor. Open files hold it; the inode caches it.
 class HostFd : public RefCounted {
  public:
-  explicit HostFd(UniqueFd fd) : fd_(std::move(fd)) {}
+  // `indirect`: it only reads; the gofer writes for it.
+  explicit HostFd(UniqueFd fd, bool indirect = false) : fd_(std::move(fd)), indirect_(indirect) {}
   ~HostFd() override;
   int get() const { return fd_.get(); }
+  bool indirect() const { return indirect_; }
 
  private:
   UniqueFd fd_;
+  const bool indirect_;
 };
 
 class GoferFs : public FileSystem {
@@ -130,6 +133,8 @@ class GoferInode : public Inode {
   // A descriptor of the file's data: read-only, or read and write.
   Result<Ref<HostFd>> acquire(bool writable);
   void forget_attr() { attr_until_ = 0; }
+  // Writes through the gofer.
+  Result<size_t> write_indirectly(int64_t pos, std::string_view bytes);
 
  private:
   friend class GoferFs;
@@ -142,6 +147,8 @@ class GoferInode : public Inode {
   Attr to_attr() const;
   void set_name(std::string_view name, Ref<GoferInode> inode);
   std::unexpected<Errno> not_made(std::string_view name, Errno error);
+  // Becomes the inode of another host file: its name has a copy now.
+  void rebind(const gofer::NodeAttr& node);
   // The name was taken out of this directory by us; changed() comes after.
   void name_gone(std::string_view name, Inode& child);
   // A name was made here by us, by a call that began at `version`.

@@ -235,7 +235,7 @@ Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node)
     auto inode = TRY(made(key, created->node, version, after));
     if (created->fd) {
       auto* file = static_cast<GoferInode*>(inode.get());
-      file->write_fd_ = make_ref<HostFd>(std::move(created->fd));
+      file->write_fd_ = make_ref<HostFd>(std::move(created->fd), created->node.attr.flags & gofer::kAttrIndirect);
       gofer_fs().note_fd(*file);
     }
     return inode;
@@ -351,7 +351,27 @@ Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode&
   ++moved->changes_;
   ++moved->attr_version_;
   moved->forget_attr();
+  if (to_after.flags & gofer::kAttrCopied) {
+    // What is open keeps the original, which has no name any more.
+    if (auto copy = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.lookup(to_id, to_name); })) moved->rebind(*copy);
+  }
   return {};
+}
+
+void GoferInode::rebind(const gofer::NodeAttr& node) {
+  GoferFs& fs = gofer_fs();
+  if (auto it = fs.inodes_.find(key_); it != fs.inodes_.end() && it->second == this) fs.inodes_.erase(it);
+  fs.give_back(id_, lookups_, true);
+  fs.drop_fds(*this);
+  read_fd_ = {};
+  write_fd_ = {};
+  id_ = node.id;
+  lookups_ = 1;
+  key_ = GoferFs::key_of(node.attr);
+  ino_ = fs.guest_ino(node.attr);
+  ++attr_version_;
+  update(node.attr);
+  fs.inodes_.try_emplace(key_, this);
 }
 
 Result<std::vector<DirEntry>> GoferInode::list() {

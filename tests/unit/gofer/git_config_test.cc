@@ -51,7 +51,7 @@ TEST(GitConfig, DottedSectionWithSubsection) {
 }
 
 TEST(GitConfig, WhatGitWouldNotRead) {
-  for (const char* text : {"[", "[core", "[core \"", "]", "=", "[core]\n=", "[core]\neditor=\"", "[core]\neditor=\\", "\\",
+  for (const char* text : {"[", "[core", "[core \"", "]", "=", "[core]\n=", "[core]\neditor=\"", "\\",
                            "[ core ]\nx=y", "[core \"a\" ]\nx=y", "[core]\neditor=\\q", "[core]\n1=x", "x=y", "[]\nx=y",
                            "[core]\nfsmoni\\\ntor = x\n", "[core \"a\nb\"]\nx=y", "[core]\na_b=c"}) {
     EXPECT_EQ(entries_of(text), Lines{"error"}) << text;
@@ -66,7 +66,7 @@ TEST(GitKeys, UsualEntriesAreHarmless) {
   for (const char* text :
        {"[core]\nrepositoryformatversion=0", "[core]\nfsmonitor", "[core]\nfsmonitor=true", "[core]\nautocrlf=input",
         "[user]\nname=A B", "[pager]\nlog=false", "[remote \"o\"]\nfetch=+refs/heads/*:refs/remotes/o/*",
-        "[branch \"m\"]\nmerge=refs/heads/m", "[branch \"m\"]\ndescription=\"a\\nb\"", "[alias]\nst=status -s", "[alias]\nsw=switch -c",
+        "[branch \"m\"]\nmerge=refs/heads/m", "[branch \"m\"]\ndescription=\"a\\nb\"", "[alias]\nst=status -s", "[alias]\nmycmd=log", "[alias \"x\"]\ncommand=log", "[alias]\nsw=switch -c",
         "[alias]\nlg=\"log --graph --format='%h %s'\"", "[alias]\npo=push -u origin HEAD", "[submodule \"s\"]\nactive=true",
         "[submodule \"s\"]\nupdate=rebase", "[gc]\nauto=0", "[diff]\ntool=vimdiff", "[unknown]\nswitch=on", "[x \"y\"]\nz=12",
         "[extensions]\nworktreeConfig=true", "[branch \"m\"]\nvscode-merge-base=origin/main", "[lfs]\nrepositoryformatversion=0"}) {
