@@ -162,16 +162,20 @@ class AddressSpace : public RefCounted {
   const StubLayout& layout() const { return layout_; }
   unsigned shard() const { return shard_; }
 
-  // Guest memory, through /proc/PID/mem. Whole, or EFAULT; EIO when the process was
+  // Guest memory. How long an access takes is the guest's to say: a page may be of a file that hangs. So by kFile
+  // without the kernel lock (sentry/usermem/memory_access.h), but by kOrders with it.
+  enum class Way { kFile, kOrders };
+  // /proc/PID/mem, or copy orders where the host refuses that. Under the kernel lock. EIO when the process was
   // already gone at the first use.
-  Result<void> read(uint64_t addr, void* to, size_t n);
-  Result<void> write(uint64_t addr, const void* from, size_t n);
+  Result<Way> way();
+  // Whole, or EFAULT.
+  Result<void> read(Way way, uint64_t addr, void* to, size_t n);
+  Result<void> write(Way way, uint64_t addr, const void* from, size_t n);
   // Bytes that could be read from `addr` on, up to n; EFAULT if none.
-  Result<size_t> read_some(uint64_t addr, void* to, size_t n);
-  Result<size_t> write_some(uint64_t addr, const void* from, size_t n);
-  // Compare-and-exchange of an aligned word; returns the old value. Not atomic against guest threads
-  // that run at the same time; the sentry's own operations exclude each other.
-  Result<uint32_t> cmpxchg32(uint64_t addr, uint32_t expected, uint32_t desired);
+  Result<size_t> read_some(Way way, uint64_t addr, void* to, size_t n);
+  Result<size_t> write_some(Way way, uint64_t addr, const void* from, size_t n);
+  // Compare-and-exchange of an aligned word; returns the old value. Not atomic by kFile: see FutexTable::claim().
+  Result<uint32_t> cmpxchg32(Way way, uint64_t addr, uint32_t expected, uint32_t desired);
   // The object and offset behind `addr` if it lies in shared memory.
   std::optional<SharedKey> shared_key(uint64_t addr);
   MemoryByOrder* by_order = nullptr;
@@ -216,8 +220,6 @@ class AddressSpace : public RefCounted {
 
  private:
   Result<void> open_memory();
-  // True: by orders.
-  Result<bool> choose_way();
   Result<size_t> copy_by_order(uint32_t op, uint64_t addr, void* bytes, size_t n);
   Result<void> open_maps();
   // Both files are also opened and used with the kernel lock dropped. Once open they stay.

@@ -33,7 +33,7 @@ Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max,
     // Events that are told once are written at once: the stub's order may fail when it is too late to keep
     // them (ep_send_events() puts back what it could not copy).
     if (auto r = used.empty() ? task.copy_out(out, events.data(), bytes)
-                              : task.mm->write(out.value, events.data(), bytes);
+                              : task.write_now(out, events.data(), bytes);
         !r) {
       epoll.put_back(used);
       return Err(r.error());

@@ -82,13 +82,15 @@ Result<int64_t> get_lock(Task& task, File& file, UserAddr arg, bool ofd) {
   return 0;
 }
 
-Result<int64_t> set_lock(Task& task, File& file, UserAddr arg, bool ofd, bool wait) {
+Result<int64_t> set_lock(Task& task, int fd, File& file, UserAddr arg, bool ofd, bool wait) {
   task.call().data.reset();  // no longer waiting
   auto f = TRY(task.copy_in<GuestFlock>(arg));
   if (ofd && f.pid != 0) return Err(EINVAL);
   RecordLock wanted = TRY(record_of(task, file, f, ofd));
   if (f.type == F_RDLCK && !file.readable()) return Err(EBADF);
   if (f.type == F_WRLCK && !file.writable()) return Err(EBADF);
+  // Closed while the argument came in: nobody would take the lock away (fcntl_setlk() in the kernel).
+  if (TRY(task.fds().get_io(fd)).get() != &file) return Err(EBADF);
   FileLocks& locks = file.inode()->locks();
   if (f.type == F_UNLCK) {
     TRY(locks.unlock(wanted.owner, wanted.start, wanted.end));
@@ -107,7 +109,7 @@ Result<int64_t> set_lock(Task& task, File& file, UserAddr arg, bool ofd, bool wa
   return 0;
 }
 
-Result<int64_t> lock_command(Task& task, File& file, int cmd, UserAddr arg) {
+Result<int64_t> lock_command(Task& task, int fd, File& file, int cmd, UserAddr arg) {
   if (!file.inode()) return Err(EBADF);
   switch (cmd) {
     case F_GETLK:
@@ -116,9 +118,9 @@ Result<int64_t> lock_command(Task& task, File& file, int cmd, UserAddr arg) {
       return get_lock(task, file, arg, true);
     case F_SETLK:
     case F_SETLKW:
-      return set_lock(task, file, arg, false, cmd == F_SETLKW);
+      return set_lock(task, fd, file, arg, false, cmd == F_SETLKW);
     default:
-      return set_lock(task, file, arg, true, cmd == F_OFD_SETLKW);
+      return set_lock(task, fd, file, arg, true, cmd == F_OFD_SETLKW);
   }
 }
 
@@ -199,7 +201,7 @@ Result<int64_t> sys_fcntl(Task& task, int fd, uint32_t cmd, uint64_t arg) {
     case F_OFD_GETLK:
     case F_OFD_SETLK:
     case F_OFD_SETLKW:
-      return lock_command(task, *file, static_cast<int>(cmd), UserAddr{arg});
+      return lock_command(task, fd, *file, static_cast<int>(cmd), UserAddr{arg});
     case F_GETOWN:
       return file->owner;
     case F_SETOWN:

@@ -8,6 +8,7 @@
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
 #include "sentry/time/clock.h"
+#include "sentry/usermem/memory_access.h"
 
 namespace uks {
 namespace {
@@ -23,7 +24,7 @@ struct FutexArgs {
 };
 
 // get_futex_key(): EINVAL, EFAULT. Before anything else in a call: for a word that may be shared the host's maps
-// are read, which waits for whoever changes mappings there, so the kernel lock is dropped. Without the private
+// are read, which drops the kernel lock. Without the private
 // flag Linux looks the page up, also for calls that do not read the word.
 Result<FutexKey> key_of(Task& task, UserAddr addr, bool is_private) {
   constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;
@@ -38,9 +39,8 @@ Result<FutexKey> key_of(Task& task, UserAddr addr, bool is_private) {
   } else {
     key = FutexTable::key(*mm, addr, false);
   }
-  if (task.dead || !task.mm) return Err(EINTR);
-  uint32_t word;
-  if (key && !key->shared) TRY(mm->read(addr.value, &word, sizeof word));
+  if (task.dead) return Err(EINTR);
+  if (key && !key->shared) TRY(task.copy_in<uint32_t>(addr));
   return key;
 }
 
@@ -67,8 +67,13 @@ Result<int64_t> wait(Task& task, const FutexArgs& a, uint32_t bitset, bool absol
     auto fresh = std::make_unique<FutexWaiter>(table, task, bitset);
     // First into the queue, then look at the word: a wake between the two is not lost.
     table.enqueue(key, *fresh);
-    const auto word = TRY(task.copy_in<uint32_t>(a.uaddr));
-    if (word != a.val) return Err(EAGAIN);
+    const auto word = task.copy_in<uint32_t>(a.uaddr);
+    if (!word || *word != a.val) {
+      // A wake-up meant for a true waiter goes to the next.
+      if (fresh->woken()) table.wake(key, 1, bitset);
+      return Err(word ? Errno{EAGAIN} : word.error());
+    }
+    if (fresh->woken()) return 0;
     call.data = std::move(fresh);
   }
   const Errno e =
@@ -124,17 +129,22 @@ Result<int64_t> wake_op(Task& task, const FutexArgs& a) {
   FutexTable& table = *task.kernel().futexes;
   const auto first = TRY(key_of(task, a.uaddr, a.is_private()));
   const auto second = TRY(key_of(task, a.uaddr2, a.is_private()));
-  // The guest's other threads may change the word between the load and the exchange: try again, as
-  // the kernel's cmpxchg loop does, but not for ever.
-  uint32_t old = TRY(task.copy_in<uint32_t>(a.uaddr2));
-  for (int tries = 0;; tries++) {
-    const uint32_t desired = TRY(apply(a.val3, old));
-    const uint32_t seen = TRY(task.mm->cmpxchg32(a.uaddr2.value, old, desired));
-    if (seen == old) break;
-    if (tries == 64) return Err(EAGAIN);
-    old = seen;
-  }
-  const bool also_second = TRY(compare(a.val3, old));
+  if (!table.claim(second)) return Err(task.block({{&table.released, EPOLLIN}}, {}, kRestartNoIntr));
+  const auto changed = with_memory(task, [&](MemoryAccess& memory) -> Result<uint32_t> {
+    // The guest's other threads may change the word between the load and the exchange: try again, as
+    // the kernel's cmpxchg loop does, but not for ever.
+    uint32_t old;
+    TRY(memory.read(a.uaddr2, &old, sizeof old));
+    for (int tries = 0; tries < 64; tries++) {
+      const uint32_t desired = TRY(apply(a.val3, old));
+      const uint32_t seen = TRY(memory.cmpxchg32(a.uaddr2, old, desired));
+      if (seen == old) return old;
+      old = seen;
+    }
+    return Err(EAGAIN);
+  });
+  table.release(second);
+  const bool also_second = TRY(compare(a.val3, TRY(changed)));
   int told = table.wake(first, static_cast<int>(a.val));
   if (also_second) told += table.wake(second, static_cast<int>(a.timeout.value));
   return told;

@@ -6,6 +6,7 @@
 #include "sentry/task/kernel.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/time/clock.h"
+#include "sentry/usermem/guest_io.h"
 #include "sentry/vfs/fd_table.h"
 #include "syscalls/file_io.h"
 
@@ -69,6 +70,21 @@ Errno wait_for_file(Task& task, File& file, uint32_t events) {
   return task.block({{file.wait_queue(), events}}, call.deadline, EINTR);
 }
 
+constexpr size_t kStreamAhead = 65536;
+
+// What a read gave goes to the guest. What does not arrive goes back where the file can take it.
+Result<size_t> deliver(Task& task, File& file, GuestSink& sink, size_t n, bool own_position) {
+  const auto arrived = sink.deliver(n);
+  const size_t lost = n - arrived.value_or(0);
+  if (lost == 0 || task.dead || !own_position) return arrived;
+  if (file.seekable()) {
+    (void)file.seek(task, -static_cast<int64_t>(lost), SEEK_CUR);
+  } else {
+    file.take_back(sink.undelivered());
+  }
+  return arrived;
+}
+
 constexpr int kRwfKnown = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND | RWF_NOAPPEND;
 
 }  // namespace
@@ -98,9 +114,22 @@ Result<uint64_t> apply_file_size_limit(Task& task, File& file, int64_t pos, uint
 }
 
 Result<int64_t> do_read(Task& task, File& file, UserIovec ranges, std::optional<int64_t> pos, int rwf) {
-  auto sink = task.make_sink(std::move(ranges));
-  auto r = pos ? file.pread(task, *sink, *pos) : file.read(task, *sink);
-  if (r) return static_cast<int64_t>(*r);
+  GuestSink sink(task, std::move(ranges));
+  uint64_t done = 0;
+  Result<size_t> r = size_t{0};
+  for (;;) {
+    const size_t room = sink.remaining();
+    r = pos ? file.pread(task, sink, *pos + static_cast<int64_t>(done)) : file.read(task, sink);
+    const bool filled = r && *r == room;
+    if (r) r = deliver(task, file, sink, *r, !pos);
+    if (!r) break;
+    done += *r;
+    // The sink takes only so much at a time. The next bytes of a socket may be another message.
+    if (!filled || *r < room || sink.remaining() == 0 || file.kind() == FileKind::kSocket) break;
+    const bool is_regular = file.inode() && file.inode()->is_regular();
+    if (!is_regular && task.has_deliverable_signal()) break;
+  }
+  if (r || done > 0) return static_cast<int64_t>(done);
   if (r.error() == EAGAIN && !file.nonblocking() && !(rwf & RWF_NOWAIT) && file.wait_queue())
     return Err(wait_for_file(task, file, EPOLLIN));
   return Err(r.error());
@@ -114,11 +143,15 @@ Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional
     total = TRY(apply_file_size_limit(task, file, at, total));
   }
   trim(ranges, done, total - std::min(done, total));
-  auto source = task.make_source(std::move(ranges));
+  GuestSource source(task, std::move(ranges));
+  // Not more than is likely to be taken.
+  const size_t ahead = file.inode() && file.inode()->is_regular() ? Staging::kKept : kStreamAhead;
   bool once = total == 0;
-  while (once || source->remaining() > 0) {
+  while (once || source.remaining() > 0) {
     once = false;
-    auto r = pos ? file.pwrite(task, *source, *pos + static_cast<int64_t>(done)) : file.write(task, *source);
+    auto r = with_fetched(source, ahead, [&] {
+      return pos ? file.pwrite(task, source, *pos + static_cast<int64_t>(done)) : file.write(task, source);
+    });
     if (!r) {
       if (r.error() == EAGAIN && !file.nonblocking() && !(rwf & RWF_NOWAIT) && file.wait_queue()) {
         Errno e = wait_for_file(task, file, EPOLLOUT);
@@ -131,7 +164,7 @@ Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional
     if (*r == 0) break;
     done += *r;
     // Pipes copy under the kernel lock, a piece a time; what is beyond PIPE_BUF is not atomic anyway.
-    if (file.kind() == FileKind::kPipe && source->remaining() > 0) yield_kernel_lock();
+    if (file.kind() == FileKind::kPipe && source.remaining() > 0) yield_kernel_lock();
   }
   if (done > 0 && (file.flags() & (O_DSYNC | O_SYNC) || rwf & (RWF_DSYNC | RWF_SYNC))) {
     if (file.inode() && file.inode()->is_regular())

@@ -97,8 +97,8 @@ Result<int64_t> sys_prlimit64(Task& task, int pid, uint32_t resource, UserIn new
     if (!same) return Err(EPERM);
   }
   const auto old = TRY(change(task, target->group(), resource, new_limit ? &wanted : nullptr));
-  if (old_limit) TRY(task.copy_out(old_limit, old));
   if (new_limit && (resource == RLIMIT_AS || resource == RLIMIT_DATA) && target == &task) tell_stub_of_limit(task);
+  if (old_limit) TRY(task.copy_out(old_limit, old));
   return 0;
 }
 

@@ -125,8 +125,9 @@ Result<int64_t> sys_sched_getparam(Task& task, int pid, UserOut param) {
 
 Result<int64_t> sys_sched_setparam(Task& task, int pid, UserIn param) {
   if (!param) return Err(EINVAL);
-  Task* target = TRY(find(task, pid));
+  TRY(find(task, pid));
   if (TRY(task.copy_in<int32_t>(param)) != 0) return Err(EINVAL);
+  Task* target = TRY(find(task, pid));
   return may_change(task, *target) ? Result<int64_t>(0) : Err(EPERM);
 }
 

@@ -18,6 +18,7 @@ namespace {
 constexpr uint32_t kTypeMask = 0xf;  // SOCK_TYPE_MASK
 constexpr uint32_t kMaxMessages = UIO_MAXIOV;
 constexpr size_t kMaxOption = 4096;
+constexpr size_t kStreamAhead = 65536;
 
 Result<Ref<SocketFile>> socket_file(Task& task, int fd) {
   Ref<File> file = TRY(task.fds().get_io(fd));
@@ -45,18 +46,20 @@ Result<int64_t> send_data(Task& task, SocketFile& file, UserIovec ranges, SendRe
   const bool nonblocking = file.nonblocking() || (blank.flags & MSG_DONTWAIT);
   uint64_t& done = task.call().progress;
   skip_bytes(ranges, done);
-  const auto source = task.make_source(std::move(ranges));
-  SendRequest request{.source = *source,
+  GuestSource source(task, std::move(ranges));
+  // A stream takes what it has room for, a message is one.
+  const size_t ahead = socket.is_stream() ? kStreamAhead : source.remaining();
+  SendRequest request{.source = source,
                       .flags = blank.flags,
                       .to = std::move(blank.to),
                       .creds = blank.creds,
                       .files = std::move(blank.files),
                       .wait_on = nullptr};
   while (true) {
-    auto n = socket.send(task, request);
+    auto n = with_fetched(source, ahead, [&] { return socket.send(task, request); });
     if (n) {
       done += *n;
-      if (!socket.is_stream() || source->remaining() == 0 || *n == 0) break;
+      if (!socket.is_stream() || source.remaining() == 0 || *n == 0) break;
       continue;
     }
     Errno e = n.error();
@@ -93,8 +96,8 @@ Result<int64_t> send_message(Task& task, SocketFile& file, UserAddr at, uint32_t
 // ---- Receiving
 
 // One receive with all its waiting. MSG_WAITALL of streams keeps what came in call().progress; its
-// sink must be a direct one.
-Result<int64_t> recv_data(Task& task, SocketFile& file, RecvRequest& request) {
+// sink, the request's, must be a direct one.
+Result<int64_t> recv_data(Task& task, SocketFile& file, RecvRequest& request, GuestSink& sink) {
   Socket& socket = file.socket();
   const bool nonblocking = file.nonblocking() || (request.flags & MSG_DONTWAIT);
   if (nonblocking) request.flags |= MSG_DONTWAIT;
@@ -103,6 +106,7 @@ Result<int64_t> recv_data(Task& task, SocketFile& file, RecvRequest& request) {
   uint64_t& done = task.call().progress;
   while (true) {
     auto n = socket.recv(task, request);
+    if (n) n = sink.deliver(*n);
     if (n) {
       if (!all) return static_cast<int64_t>(*n);
       done += *n;
@@ -142,9 +146,9 @@ Result<int64_t> recv_message(Task& task, SocketFile& file, UserAddr at, uint32_t
   direct = direct || waits_for_all(file, flags);
   GuestWriter writer(task, direct);
   if (waits_for_all(file, flags)) skip_bytes(message.ranges, task.call().progress);
-  const auto sink = writer.make_sink(std::move(message.ranges));
-  RecvRequest request = recv_request(*sink, flags);
-  const int64_t n = TRY(recv_data(task, file, request));
+  GuestSink sink = writer.make_sink(std::move(message.ranges));
+  RecvRequest request = recv_request(sink, flags);
+  const int64_t n = TRY(recv_data(task, file, request, sink));
   const auto control =
       TRY(deliver_control(task, writer, file.socket(), header, request, flags & MSG_CMSG_CLOEXEC));
   if (header.name) {
@@ -166,6 +170,8 @@ Result<int64_t> accept_connection(Task& task, int fd, UserAddr address, UserAddr
   if (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) return Err(EINVAL);
   Ref<SocketFile> listener = TRY(socket_file(task, fd));
   Socket& socket = listener->socket();
+  const Result<int> allowed = address ? task.copy_in<int>(length) : Result<int>(0);
+  if (task.dead) return Err(EINTR);
   // A connection that gets no descriptor stays in the queue: the descriptor comes first.
   int made = -1;
   if (socket.poll_events() & EPOLLIN)
@@ -190,7 +196,6 @@ Result<int64_t> accept_connection(Task& task, int fd, UserAddr address, UserAddr
     const auto peer = connection->peer_name();
     if (!peer) return give_up(Errno{ECONNABORTED});
     GuestWriter writer(task, false);
-    const auto allowed = task.copy_in<int>(length);
     if (!allowed) return give_up(allowed.error());
     if (auto r = copy_out_address(writer, address, *allowed, length, *peer); !r)
       return give_up(r.error());
@@ -319,9 +324,9 @@ Result<int64_t> sys_recvfrom(Task& task, int fd, UserOut buf, uint64_t count, ui
   const bool all = waits_for_all(*file, flags);
   if (all) skip_bytes(ranges, task.call().progress);
   GuestWriter writer(task, all);
-  const auto sink = writer.make_sink(std::move(ranges));
-  RecvRequest request = recv_request(*sink, flags);
-  const int64_t n = TRY(recv_data(task, *file, request));
+  GuestSink sink = writer.make_sink(std::move(ranges));
+  RecvRequest request = recv_request(sink, flags);
+  const int64_t n = TRY(recv_data(task, *file, request, sink));
   if (address) {
     const int allowed = TRY(task.copy_in<int>(length));
     TRY(copy_out_address(writer, address, allowed, length, request.from));

@@ -6,6 +6,7 @@
 #include "gen/syscalls.h"
 #include "sentry/fs/pipe/pipe.h"
 #include "sentry/task/task.h"
+#include "sentry/usermem/guest_io.h"
 #include "sentry/vfs/fd_table.h"
 
 namespace uks {
@@ -147,11 +148,12 @@ Result<int64_t> sys_vmsplice(Task& task, int fd, UserIn iov, uint64_t count, uin
   // The pages are copied, not shared: a guest cannot tell until it changes them too early.
   Result<size_t> n = size_t{0};
   if (file->writable()) {
-    auto source = task.make_source(std::move(ranges));
-    n = file->write(task, *source);
+    GuestSource source(task, std::move(ranges));
+    n = with_fetched(source, kSpliceChunk, [&] { return file->write(task, source); });
   } else {
-    auto sink = task.make_sink(std::move(ranges));
-    n = file->read(task, *sink);
+    GuestSink sink(task, std::move(ranges));
+    n = file->read(task, sink);
+    if (n) n = sink.deliver(*n);
   }
   if (!n && n.error() == EAGAIN) {
     return wait_for(task, *file, file->writable() ? EPOLLOUT : EPOLLIN, nonblocking);

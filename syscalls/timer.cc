@@ -57,7 +57,7 @@ Result<int64_t> sys_timer_create(Task& task, int clockid, UserIn event, UserOut 
   auto& timers = GroupTimers::of(task.group());
   const int id = TRY(timers.create(task, clockid, wanted));
   if (auto r = task.copy_out(timer_id, id); !r) {
-    (void)timers.remove(id);
+    if (!task.dead) (void)timers.remove(id);
     return Err(r.error());
   }
   return 0;

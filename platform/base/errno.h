@@ -20,5 +20,6 @@ inline constexpr int kRestartNoHand = 514;         // restart only if no handler
 inline constexpr int kRestartBlock = 516;          // as NoHand; deadlines live in the call state
 inline constexpr int kBlocked = 600;               // the handler armed a wait; run it again when woken
 inline constexpr int kNoReply = 601;               // the handler replaced the task's reply (exit, exec)
+inline constexpr int kFetchFirst = 602;            // guest bytes are not here yet (IoSource)
 
 }  // namespace uks

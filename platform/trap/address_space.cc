@@ -1,5 +1,4 @@
 // AddressSpace: one stub process and the ways into its memory.
-#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,38 +9,8 @@
 #include "platform/channel/shared_cell.h"
 #include "platform/host/procmap_query.h"
 #include "platform/platform.h"
-#include "platform/trap/slow_access.h"
 
 namespace uks {
-
-namespace {
-
-thread_local int64_t slow_access_ns = 0;
-
-int64_t now_ns() {
-  timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return ts.tv_sec * 1'000'000'000 + ts.tv_nsec;
-}
-
-// Measures an access.
-class AccessClock {
- public:
-  AccessClock() : start_(now_ns()) {}
-  ~AccessClock() {
-    const int64_t took = now_ns() - start_;
-    if (took > kSlowAccessNs) slow_access_ns += took;
-  }
-  AccessClock(const AccessClock&) = delete;
-  AccessClock& operator=(const AccessClock&) = delete;
-
- private:
-  int64_t start_;
-};
-
-}  // namespace
-
-int64_t take_slow_access_ns() { return std::exchange(slow_access_ns, 0); }
 
 AddressSpace::~AddressSpace() = default;
 
@@ -96,12 +65,13 @@ bool next_mapping(const char*& line, HostMapping& mapping) {
   return true;
 }
 
-Result<bool> AddressSpace::choose_way() {
-  if (!memory_.valid() && by_order && by_order->memory_refused) return true;
+Result<AddressSpace::Way> AddressSpace::way() {
+  if (!memory_.valid() && by_order && by_order->memory_refused) return Way::kOrders;
   const auto opened = open_memory();
-  if (opened) return false;
-  if (by_order && (opened.error() == EPERM || opened.error() == EACCES)) return by_order->memory_refused = true;
-  return Err(opened.error());
+  if (opened) return Way::kFile;
+  if (!by_order || (opened.error() != EPERM && opened.error() != EACCES)) return Err(opened.error());
+  by_order->memory_refused = true;
+  return Way::kOrders;
 }
 
 Result<size_t> AddressSpace::copy_by_order(uint32_t op, uint64_t addr, void* bytes, size_t n) {
@@ -114,41 +84,39 @@ Result<size_t> AddressSpace::copy_by_order(uint32_t op, uint64_t addr, void* byt
   return static_cast<size_t>(copied);
 }
 
-Result<size_t> AddressSpace::read_some(uint64_t addr, void* to, size_t n) {
+Result<size_t> AddressSpace::read_some(Way way, uint64_t addr, void* to, size_t n) {
   if (n == 0) return 0;
   if (addr >= 0x7ffffffff000) return Err(EFAULT);
-  const AccessClock clock;
-  if (TRY(choose_way())) return copy_by_order(UKS_ORDER_COPY_IN, addr, to, n);
+  if (way == Way::kOrders) return copy_by_order(UKS_ORDER_COPY_IN, addr, to, n);
   const ssize_t r = pread(memory_.get(), to, n, static_cast<off_t>(addr));
   // The file answers EIO for an address without memory, and 0 when the process is gone.
   if (r <= 0) return Err(EFAULT);
   return static_cast<size_t>(r);
 }
 
-Result<size_t> AddressSpace::write_some(uint64_t addr, const void* from, size_t n) {
+Result<size_t> AddressSpace::write_some(Way way, uint64_t addr, const void* from, size_t n) {
   if (n == 0) return 0;
   if (addr >= 0x7ffffffff000) return Err(EFAULT);
-  const AccessClock clock;
-  if (TRY(choose_way())) return copy_by_order(UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
+  if (way == Way::kOrders) return copy_by_order(UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
   const ssize_t r = pwrite(memory_.get(), from, n, static_cast<off_t>(addr));
   if (r <= 0) return Err(EFAULT);
   return static_cast<size_t>(r);
 }
 
-Result<void> AddressSpace::read(uint64_t addr, void* to, size_t n) {
+Result<void> AddressSpace::read(Way way, uint64_t addr, void* to, size_t n) {
   size_t done = 0;
-  while (done < n) done += TRY(read_some(addr + done, static_cast<char*>(to) + done, n - done));
+  while (done < n) done += TRY(read_some(way, addr + done, static_cast<char*>(to) + done, n - done));
   return {};
 }
 
-Result<void> AddressSpace::write(uint64_t addr, const void* from, size_t n) {
+Result<void> AddressSpace::write(Way way, uint64_t addr, const void* from, size_t n) {
   size_t done = 0;
-  while (done < n) done += TRY(write_some(addr + done, static_cast<const char*>(from) + done, n - done));
+  while (done < n) done += TRY(write_some(way, addr + done, static_cast<const char*>(from) + done, n - done));
   return {};
 }
 
-Result<uint32_t> AddressSpace::cmpxchg32(uint64_t addr, uint32_t expected, uint32_t desired) {
-  if (TRY(choose_way())) {
+Result<uint32_t> AddressSpace::cmpxchg32(Way way, uint64_t addr, uint32_t expected, uint32_t desired) {
+  if (way == Way::kOrders) {
     uks_order order{};
     order.op = UKS_ORDER_CMPXCHG;
     order.addr = addr;
@@ -159,8 +127,8 @@ Result<uint32_t> AddressSpace::cmpxchg32(uint64_t addr, uint32_t expected, uint3
     return static_cast<uint32_t>(result);
   }
   uint32_t old;
-  TRY(read(addr, &old, sizeof old));
-  if (old == expected) TRY(write(addr, &desired, sizeof desired));
+  TRY(read(way, addr, &old, sizeof old));
+  if (old == expected) TRY(write(way, addr, &desired, sizeof desired));
   return old;
 }
 

@@ -102,10 +102,19 @@ thread_local Platform::Worker Platform::current_worker_;
 void Platform::work(Shard& shard, unsigned index) {
   current_worker_ = {&shard, index};
   for (;;) {
+    bool errand = false;
     {
       std::unique_lock role(shard.role_mutex);
       shard.busy[index] = false;
-      shard.role_changed.wait(role, [&] { return shard.receiver == index; });
+      shard.role_changed.wait(role, [&] { return shard.receiver == index || shard.errand; });
+      errand = std::exchange(shard.errand, false);
+      if (errand) shard.busy[index] = true;
+    }
+    if (errand) {
+      lock_.lock();
+      unlock_and_flush();
+      shard.blocked_since[index].store(0, std::memory_order_relaxed);
+      continue;
     }
     auto n = shard.notifier->receive();
     if (!n) {
@@ -126,7 +135,9 @@ void Platform::work(Shard& shard, unsigned index) {
 }
 
 void Platform::unlock_to_block() {
-  if (Shard* shard = current_worker_.shard) {
+  Shard* const shard = current_worker_.shard;
+  if (!shard) others_away_++;
+  if (shard) {
     const int64_t now = monotonic_ns();
     // From the first time in this hand-off: a handler that drops the lock again and again, for moments, keeps its
     // shard waiting just as well.
@@ -144,6 +155,44 @@ void Platform::unlock_to_block() {
 
 void Platform::lock_again() {
   lock_.lock();
+  if (!current_worker_.shard) others_away_--;
+}
+
+unsigned Platform::idle_worker(const Shard& shard) {
+  for (unsigned i = 0; i < kWorkers; i++) {
+    if (!shard.busy[i] && i != shard.receiver) return i;
+  }
+  return kWorkers;
+}
+
+void Platform::let_another_receive() {
+  Shard* const shard = current_worker_.shard;
+  if (!shard || shard->receiver != current_worker_.index) return;
+  const std::lock_guard role(shard->role_mutex);
+  if (const unsigned idle = idle_worker(*shard); idle != kWorkers) {
+    shard->receiver = idle;
+    shard->role_changed.notify_all();
+  }
+}
+
+bool Platform::is_last_of_its_kind() {
+  Shard* const shard = current_worker_.shard;
+  if (!shard) return others_away_ > 0;
+  if (shard->receiver != current_worker_.index) return false;
+  const std::lock_guard role(shard->role_mutex);
+  return idle_worker(*shard) == kWorkers;
+}
+
+bool Platform::should_run_handlers() {
+  if (current_worker_.shard || others_away_ == 0) return true;
+  for (auto& shard : shards_) {
+    const std::lock_guard role(shard->role_mutex);
+    if (idle_worker(*shard) == kWorkers) continue;
+    shard->errand = true;
+    shard->role_changed.notify_all();
+    return false;
+  }
+  return true;
 }
 
 bool Platform::blocked_lately() const {
@@ -164,11 +213,9 @@ void Platform::watch() {
         if (since == 0 || monotonic_ns() - since < kPatience) continue;
         last_block_.store(monotonic_ns(), std::memory_order_relaxed);  // as long as it lasts
         const std::lock_guard role(shard->role_mutex);
-        for (unsigned i = 0; i < kWorkers; i++) {
-          if (shard->busy[i] || i == shard->receiver) continue;
-          shard->receiver = i;
+        if (const unsigned idle = idle_worker(*shard); idle != kWorkers) {
+          shard->receiver = idle;
           shard->role_changed.notify_all();
-          break;
         }
       }
     }

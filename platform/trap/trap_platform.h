@@ -97,11 +97,19 @@ class Platform final : public MemoryByOrder {
   // that stays away longer than kPatience loses its role as its shard's receiver to an idle one.
   void unlock_to_block() UKS_TSA(no_thread_safety_analysis);
   void lock_again() UKS_TSA(no_thread_safety_analysis);
+  // The calling thread may be about to wait for long: a worker gives its role as receiver to an idle one now.
+  void let_another_receive();
+  // The calling thread must not be the one that waits: no other like it is left to go on. Of a worker's kind are
+  // those of its shard, else all threads that are no workers (event threads, reaper).
+  bool is_last_of_its_kind();
+  // Whether the calling thread should run handlers. Not if it is the last but for one, not a worker, and an idle
+  // worker could be found, which will do it.
+  bool should_run_handlers();
   // Fresh stubs at hand.
   size_t pooled() const { return pool_.size(); }
 
  private:
-  static constexpr unsigned kWorkers = 3;                   // per shard
+  static constexpr unsigned kWorkers = 8;                   // per shard
   static constexpr int64_t kPatience = 5'000'000;           // ns
   static constexpr int64_t kWatchAfterwards = 500'000'000;  // ns that the watcher stays awake
 
@@ -117,6 +125,7 @@ class Platform final : public MemoryByOrder {
     std::condition_variable role_changed;
     std::atomic<unsigned> receiver{0};        // index of the worker that has the role
     std::array<bool, kWorkers> busy{};        // it handles a notification
+    bool errand = false;                      // an idle worker is to run what is pending
     // By worker: since when it is in a host call, CLOCK_MONOTONIC ns; 0: it is not. Each worker writes its own.
     std::array<std::atomic<int64_t>, kWorkers> blocked_since{};
   };
@@ -125,6 +134,8 @@ class Platform final : public MemoryByOrder {
     unsigned index = 0;
   };
   static thread_local Worker current_worker_;
+  // An idle worker of a shard, beside the receiver, or kWorkers. With the role mutex held.
+  static unsigned idle_worker(const Shard& shard);
   struct Outgoing {
     Notifier* notifier;
     uint64_t id;
@@ -182,6 +193,7 @@ class Platform final : public MemoryByOrder {
   std::condition_variable watch_changed_;
   std::atomic<bool> watching_{false};
   std::atomic<int64_t> last_block_{0};
+  unsigned others_away_ = 0;  // threads without a shard that have dropped the lock to wait
   // Fresh stubs wanted: one for the first program, none for one that does not fork, `full_pool_` as soon
   // as something forks, which is likely to exec next. A stub that is not needed costs start and end.
   unsigned pool_size_ = 1;

@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include "platform/base/log.h"
 #include "platform/host/sentry_filter.h"
@@ -307,6 +308,8 @@ int Boot::run() {
   kernel_lock.lock();
   start_closer();
   platform_->start(*dispatcher_, kPoolSize);
+  // A second event thread, for when the first waits for a guest's memory or for the host.
+  std::thread([this] { events_.run(); }).detach();
   kernel_.unlock_and_flush();
   kernel_lock.lock();
   const bool have_view = make_view();

@@ -4,7 +4,7 @@
 #include <linux/futex.h>
 
 #include "platform/platform.h"
-#include "sentry/task/kernel.h"
+#include "sentry/usermem/memory_access.h"
 
 namespace uks {
 
@@ -86,11 +86,6 @@ Result<FutexKey> FutexTable::key(AddressSpace& mm, UserAddr addr, bool is_privat
   return FutexKey{reinterpret_cast<uintptr_t>(&mm), addr.value, false};
 }
 
-int FutexTable::wake(AddressSpace& mm, UserAddr addr, int count) {
-  auto k = key(mm, addr, false);
-  return k ? wake(*k, count) : 0;
-}
-
 namespace {
 
 struct RobustHead {
@@ -99,53 +94,60 @@ struct RobustHead {
   uint64_t pending;
 };
 
+struct Burial {
+  MemoryAccess& memory;
+  AddressSpace& mm;
+  pid_t tid;
+  std::vector<FutexKey>& to_wake;
+  void wake(UserAddr word) {
+    if (const auto key = FutexTable::key(mm, word, false)) to_wake.push_back(*key);
+  }
+};
+
 // One word of handle_futex_death() in kernel/futex/core.c. Returns false when the walk must end.
-bool bury(Task& task, uint64_t entry, int64_t offset, bool is_pending) {
+bool bury(Burial& burial, uint64_t entry, int64_t offset, bool is_pending) {
   const bool pi = entry & 1;
   const UserAddr word{(entry & ~uint64_t{1}) + static_cast<uint64_t>(offset)};
   if (word.value % 4 != 0) return false;
   uint32_t value = 0;
-  if (!task.mm->read(word.value, &value, sizeof value)) return false;
-  Kernel& kernel = task.kernel();
+  if (!burial.memory.read(word, &value, sizeof value)) return false;
   if (is_pending && !pi && value == 0) {
     // Unlocked but its waiters were not woken yet.
-    kernel.futexes->wake(*task.mm, word, 1);
+    burial.wake(word);
     return true;
   }
-  if ((value & FUTEX_TID_MASK) != static_cast<uint32_t>(task.tid())) return true;
+  if ((value & FUTEX_TID_MASK) != static_cast<uint32_t>(burial.tid)) return true;
   const uint32_t dead = (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
   // At once, not with a reply to the stub, which gets none any more.
-  if (!task.mm->write(word.value, &dead, sizeof dead)) return false;
-  if (!pi && (value & FUTEX_WAITERS)) kernel.futexes->wake(*task.mm, word, 1);
+  if (!burial.memory.write(word, &dead, sizeof dead)) return false;
+  if (!pi && (value & FUTEX_WAITERS)) burial.wake(word);
   return true;
 }
 
 }  // namespace
 
-void exit_robust_list(Task& task, int& budget) {
-  const UserAddr head_addr = task.robust_list;
-  task.robust_list = {};
-  if (!head_addr || !task.mm) return;
+void exit_robust_list(MemoryAccess& memory, AddressSpace& mm, const LastWords& last, int& budget,
+                      std::vector<FutexKey>& to_wake) {
+  const UserAddr list = last.robust_list;
   RobustHead head{};
-  if (!task.mm->read(head_addr.value, &head, sizeof head)) return;
+  if (!list || !memory.read(list, &head, sizeof head)) return;
   constexpr int kLimit = 2048;
-  // Each access may wait for other threads that change mappings, under the kernel lock: whoever makes them
-  // long gives up the rest of the list.
+  // Each access may wait for others that change mappings: whoever makes them long gives up the rest of the list.
   constexpr MonotonicNs kMaxTime = 20'000'000;
   const MonotonicNs end = monotonic_now() + kMaxTime;
+  Burial burial{memory, mm, last.tid, to_wake};
   uint64_t entry = head.next;
-  for (int i = 0; i < kLimit && budget > 0 && (entry & ~uint64_t{1}) != head_addr.value && monotonic_now() < end;
+  for (int i = 0; i < kLimit && budget > 0 && (entry & ~uint64_t{1}) != list.value && monotonic_now() < end;
        i++, budget--) {
     uint64_t next = 0;
-    const bool have_next = task.mm->read(entry & ~uint64_t{1}, &next, sizeof next).has_value();
-    if ((entry & ~uint64_t{1}) != (head.pending & ~uint64_t{1}) &&
-        !bury(task, entry, head.futex_offset, false)) {
+    const bool have_next = memory.read(UserAddr{entry & ~uint64_t{1}}, &next, sizeof next).has_value();
+    if ((entry & ~uint64_t{1}) != (head.pending & ~uint64_t{1}) && !bury(burial, entry, head.futex_offset, false)) {
       return;
     }
     if (!have_next) return;
     entry = next;
   }
-  if (head.pending & ~uint64_t{1}) bury(task, head.pending, head.futex_offset, true);
+  if (head.pending & ~uint64_t{1}) bury(burial, head.pending, head.futex_offset, true);
 }
 
 }  // namespace uks

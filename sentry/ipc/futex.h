@@ -1,15 +1,22 @@
 // Futexes: guests' waits on words of memory, queued in the sentry. All under the kernel lock.
 #pragma once
+#include <sys/epoll.h>
+
 #include <cstdint>
 #include <list>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "platform/base/result.h"
+#include "sentry/task/farewell.h"
 #include "sentry/task/task.h"
 #include "sentry/usermem/user_types.h"
 
 namespace uks {
+
+class MemoryAccess;
 
 // What a futex word is: (address space, address), or for words in shared memory (object, offset).
 struct FutexKey {
@@ -59,17 +66,25 @@ class FutexTable {
 
   // The key of a word of `mm`; `is_private` as FUTEX_PRIVATE_FLAG says. EINVAL: not aligned.
   static Result<FutexKey> key(AddressSpace& mm, UserAddr addr, bool is_private);
-  // For exits: what the kernel does with clear_child_tid.
-  int wake(AddressSpace& mm, UserAddr addr, int count);
+  // The sentry's own changes of a word exclude each other: one holds the key while it reads and writes with the
+  // kernel lock dropped. False: another does; `released` tells when to try again.
+  bool claim(const FutexKey& key) { return claimed_.insert(key).second; }
+  void release(const FutexKey& key) {
+    claimed_.erase(key);
+    released.wake(EPOLLIN);
+  }
+  WaitQueue released;
 
  private:
+  std::unordered_set<FutexKey, FutexKeyHash> claimed_;
   std::unordered_map<FutexKey, std::list<FutexWaiter*>, FutexKeyHash> queues_;
 };
 
-// Walks the exiting task's robust list: marks the words it owns FUTEX_OWNER_DIED and wakes a waiter
-// of each. At most 2048 entries, as ROBUST_LIST_LIMIT; bad addresses end the walk. `budget`: entries left for
-// all threads that end together; each costs host calls under the kernel lock.
-void exit_robust_list(Task& task, int& budget);
+// Walks an ending thread's robust list: marks the words it owns FUTEX_OWNER_DIED. At most 2048 entries, as
+// ROBUST_LIST_LIMIT; bad addresses end the walk. `to_wake`: a waiter of each of these is to be woken. `budget`: entries
+// left for all threads that end together; each costs host calls.
+void exit_robust_list(MemoryAccess& memory, AddressSpace& mm, const LastWords& last, int& budget,
+                      std::vector<FutexKey>& to_wake);
 inline constexpr int kRobustBudget = 8192;
 
 }  // namespace uks

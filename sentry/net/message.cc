@@ -18,44 +18,7 @@ namespace {
 
 constexpr size_t kMaxFds = 253;          // SCM_MAX_FD
 constexpr uint64_t kMaxControl = 20480;  // net.core.optmem_max
-constexpr size_t kBounce = 65536;
 constexpr int kLoopbackIndex = 1;
-
-// Writes through at once, unlike the sinks of Task.
-class DirectSink final : public IoSink {
- public:
-  DirectSink(Ref<AddressSpace> mm, UserIovec ranges)
-      : mm_(std::move(mm)), ranges_(std::move(ranges)), left_(total_bytes(ranges_)) {}
-  size_t remaining() const override { return left_; }
-  std::span<char> prepare(size_t max) override {
-    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kBounce);
-    return {buffer_.get(), std::min({max, kBounce, static_cast<size_t>(left_)})};
-  }
-  Result<void> commit(size_t n) override {
-    size_t at = 0;
-    while (at < n) {
-      while (done_ == ranges_[current_].iov_len) {
-        current_++;
-        done_ = 0;
-      }
-      const size_t part = std::min<size_t>(n - at, ranges_[current_].iov_len - done_);
-      if (!mm_) return Err(EFAULT);
-      TRY(mm_->write(reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_,
-                     buffer_.get() + at, part));
-      at += part;
-      done_ += part;
-      left_ -= part;
-    }
-    return {};
-  }
-
- private:
-  Ref<AddressSpace> mm_;
-  UserIovec ranges_;
-  uint64_t left_;
-  size_t current_ = 0, done_ = 0;
-  std::unique_ptr<char[]> buffer_;
-};
 
 // scm_check_creds().
 Result<void> check_creds(Task& task, const ucred& wanted) {
@@ -147,13 +110,7 @@ void skip_bytes(UserIovec& ranges, uint64_t skip) {
 Result<void> GuestWriter::put(UserAddr to, const void* from, size_t n) {
   if (n == 0) return {};
   if (!direct_) return task_.copy_out(to, from, n);
-  if (!task_.mm) return Err(EFAULT);
-  return task_.mm->write(to.value, from, n);
-}
-
-std::unique_ptr<IoSink> GuestWriter::make_sink(UserIovec ranges) {
-  if (!direct_) return task_.make_sink(std::move(ranges));
-  return std::make_unique<DirectSink>(task_.mm, std::move(ranges));
+  return task_.write_now(to, from, n);
 }
 
 Result<RawAddress> copy_in_address(Task& task, UserAddr at, int64_t length) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "sentry/net/socket.h"
 #include "sentry/task/task.h"
+#include "sentry/usermem/guest_io.h"
 
 namespace uks {
 
@@ -25,8 +26,8 @@ class GuestWriter {
  public:
   GuestWriter(Task& task, bool direct) : task_(task), direct_(direct) {}
   [[nodiscard]] Result<void> put(UserAddr to, const void* from, size_t n);
-  // For the data.
-  std::unique_ptr<IoSink> make_sink(UserIovec ranges);
+  // For the data, any amount: a message comes whole.
+  GuestSink make_sink(UserIovec ranges) { return {task_, std::move(ranges), SIZE_MAX, direct_}; }
 
  private:
   Task& task_;

@@ -87,7 +87,7 @@ void PacketQueue::clear() {
 }
 
 Result<size_t> PacketQueue::append(Socket& sender, IoSource& source, size_t room,
-                                   const ucred& creds, FilesInFlight files) {
+                                   const ucred& creds, FilesInFlight& files) {
   size_t want = std::min(source.remaining(), room), done = 0;
   while (done < want) {
     Packet* tail = packets_.empty() || !files.empty() ? nullptr : &packets_.back();

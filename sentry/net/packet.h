@@ -89,7 +89,7 @@ class PacketQueue {
   // and the same sender's credentials, else in new packets. `files` go with the first byte. EFAULT
   // if no byte could be read.
   Result<size_t> append(Socket& sender, IoSource& source, size_t room, const ucred& creds,
-                        FilesInFlight files);
+                        FilesInFlight& files);
   // Moves stream bytes out. Stops behind a packet that had files (they go to `files`) and, with
   // `same_creds`, before bytes of another sender; `creds` is the first byte's sender. EFAULT:
   // nothing was moved.

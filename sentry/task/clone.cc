@@ -95,11 +95,11 @@ bool exceeds_process_limit(Task& task) {
   return user != 0 && limit < task.kernel().max_tasks && count_tasks(task.kernel(), user) > limit;
 }
 
-Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request) {
+Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request, pid_t pid) {
   ThreadGroup& from = parent.group();
   // CLONE_PARENT: the caller's parent becomes the child's.
   ThreadGroup* real_parent = request.flags & CLONE_PARENT && from.parent ? from.parent : &from;
-  Ref<ThreadGroup> group = parent.kernel().new_group(real_parent);
+  Ref<ThreadGroup> group = parent.kernel().new_group(real_parent, pid);
   group->parent_thread = real_parent == &from ? parent.tid() : from.parent_thread;
   group->pgid = from.pgid;
   group->session = from.session;
@@ -168,11 +168,18 @@ Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   plan.stack = request.stack;
   if (!(request.flags & CLONE_FILES) && !FdTable::check_total(static_cast<size_t>(parent.fd_table->count())))
     return Err(ENOMEM);
+  const pid_t tid = kernel.allocate_pid();
+  // Before the child can run, and before clone returns in the parent: pthread_join() takes a 0 here for a
+  // thread that has ended, and a late write would undo the child's CLEARTID.
+  if (same_memory && (request.flags & CLONE_PARENT_SETTID)) {
+    (void)parent.write_now(request.parent_tid, &tid, sizeof tid);
+    if (parent.dead) return Err(EINTR);
+  }
   // Nothing is made before the platform has agreed: from here on only the host's clone can fail.
   GuestThread* thread = TRY(kernel.platform->clone(*parent.thread, plan));
 
-  const Ref<ThreadGroup> group = same_group ? Ref<ThreadGroup>(&parent.group()) : new_process(parent, request);
-  auto child = make_ref<Task>(kernel, group, same_group ? kernel.allocate_pid() : group->pid);
+  const Ref<ThreadGroup> group = same_group ? Ref<ThreadGroup>(&parent.group()) : new_process(parent, request, tid);
+  auto child = make_ref<Task>(kernel, group, tid);
   child->set_creds(parent.copy_creds());
   child->fd_table = request.flags & CLONE_FILES ? parent.fd_table : parent.fd_table->clone();
   child->fs_context = request.flags & CLONE_FS ? parent.fs_context : parent.fs_context->clone();
@@ -191,12 +198,6 @@ Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   child->thread = Ref<GuestThread>(thread);
   thread->task = child.get();
   child->continuation = std::make_unique<ChildContinuation>(request);
-  // Before the child can run, and before clone returns in the parent: pthread_join() takes a 0 here for a
-  // thread that has ended, and a late write would undo the child's CLEARTID.
-  if (same_memory && (request.flags & CLONE_PARENT_SETTID)) {
-    const auto tid = static_cast<int32_t>(child->tid());
-    (void)parent.mm->write(request.parent_tid.value, &tid, sizeof tid);
-  }
   kernel.add_task(*child);
   if (request.flags & CLONE_VFORK) {
     child->vfork_parent = Ref<Task>(&parent);

@@ -27,11 +27,6 @@ void note_process_limit(Task& task);
 // EAGAIN: the limit was exceeded at the change of user and still is.
 Result<void> check_process_limit_at_exec(Task& task);
 
-// What others that share memory with a task must hear when it leaves that memory (mm_release()): its robust
-// futexes, and the word and waiter that set_tid_address(2) named. Nothing if nobody shares it. `robust_budget`:
-// see exit_robust_list().
-void leave_memory(Kernel& kernel, Task& task, bool other_threads, int& robust_budget);
-
 // A vfork parent goes on: its child has left the shared memory.
 void release_vfork_parent(Kernel& kernel, Task& child);
 

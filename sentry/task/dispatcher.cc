@@ -8,14 +8,12 @@
 #include "platform/base/check.h"
 #include "platform/base/log.h"
 #include "platform/channel/shared_cell.h"
-#include "platform/trap/slow_access.h"
 #include "sentry/signal/defaults.h"
 #include "sentry/task/kernel_lock.h"
 
 namespace uks {
 
 void Dispatcher::on_handoff(GuestThread& thread) {
-  SlowLane::enter_worker();
   const Ref<Task> task(thread.task);
   LOG_TRACE("task {}: event {} nr {} result {} ip {:#x}", task->tid(), thread.event, thread.nr, thread.result, thread.ip);
   switch (thread.event) {
@@ -106,14 +104,34 @@ void Dispatcher::on_fatal(const char* reason) {
 }
 
 void Dispatcher::run_pending() {
-  while (!kernel_.run_queue_.empty()) {
+  if (!has_pending() || !kernel_.platform->should_run_handlers()) return;
+  for (; has_pending(); run_next()) {
+  }
+}
+
+bool Dispatcher::has_pending() const {
+  return !kernel_.run_queue_.empty() || !farewells.empty() || slow_lane.has_ready();
+}
+
+void Dispatcher::run_next() {
+  if (!farewells.empty()) {
+    const Ref<Farewell> farewell = std::move(farewells.front());
+    farewells.pop_front();
+    farewell->say();
+    return;
+  }
+  if (const Ref<Task> task = slow_lane.next()) {
+    run_call(*task);
+    return;
+  }
+  if (!kernel_.run_queue_.empty()) {
     const Ref<Task> task = std::move(kernel_.run_queue_.front());
     kernel_.run_queue_.pop_front();
     task->queued_ = false;
-    if (task->dead || !task->blocked_) continue;
+    if (task->dead || !task->blocked_) return;
     if (task->thread && task->thread->copying == Copying::kEnding) {
       task->thread->wanted = true;
-      continue;
+      return;
     }
     task->end_wait();
     task->call_.woken = true;
@@ -122,25 +140,15 @@ void Dispatcher::run_pending() {
 }
 
 void Dispatcher::run_call(Task& task) {
-  bool serve = false;
-  if (!slow_lane_.defer(task, &serve)) {
-    run_call_now(task);
-  } else if (serve) {
-    slow_lane_.serve([this](Task& next) { run_call_now(next); });
-  }
-}
-
-void Dispatcher::run_call_now(Task& task) {
   const Ref<Task> keep_task(&task);
+  if (!slow_lane.admit(task)) return;
   const Ref<GuestThread> thread = task.thread;
   if (!thread) return;
   thread->clear_orders();
   task.in_call_ = true;
-  (void)take_slow_access_ns();
   const Result<int64_t> result = call_(task);
-  slow_lane_.account(task);
-  task.in_call_ = false;
   if (strace && !(!result && result.error() == kBlocked)) strace->on_call(task, result);
+  task.in_call_ = false;
   if (task.dead) {
     task.call_ = {};
     kernel_.drop_shared_parts(task);

@@ -1,11 +1,13 @@
 // The run loop: what a hand-off means, running handlers, resuming guests, delivering signals.
 #pragma once
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 
 #include "platform/trap/trap_platform.h"
 #include "sentry/task/deaf_stops.h"
+#include "sentry/task/farewell.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/slow_lane.h"
 
@@ -19,7 +21,7 @@ class Dispatcher final : public PlatformClient {
   // `call`: runs the handler of task.syscall_nr (syscalls/dispatch.h).
   using CallFunction = Result<int64_t> (*)(Task& task);
   Dispatcher(Kernel& kernel, CallFunction call)
-      : deaf_stops(kernel), kernel_(kernel), call_(call), sweep_timer_(kernel) {}
+      : deaf_stops(kernel), slow_lane(kernel), kernel_(kernel), call_(call), sweep_timer_(kernel) {}
 
   // ---- PlatformClient
   void on_handoff(GuestThread& thread) override;
@@ -31,8 +33,8 @@ class Dispatcher final : public PlatformClient {
   void sweep_later(int64_t milliseconds) override;
   void on_fatal(const char* reason) override;
 
-  // Runs the handler of the task's call (again) and completes it unless it blocks. Later, if it is the turn
-  // of others.
+  // Runs the handler of the task's call (again) and completes it unless it blocks. Later, if its process's
+  // memory keeps another call of it waiting.
   void run_call(Task& task);
   // The call in progress has its result: resumes the guest with it, signals first.
   void complete(Task& task, Result<int64_t> result);
@@ -53,12 +55,16 @@ class Dispatcher final : public PlatformClient {
   bool wait_for_refill(uint64_t seen, int seconds);
 
   DeafStops deaf_stops;
+  SlowLane slow_lane;
+  // Ends of processes that wait for run_pending() (sentry/task/exit.cc).
+  std::deque<Ref<Farewell>> farewells;
 
   // Where --strace lines go; null: off.
   StraceSink* strace = nullptr;
 
  private:
-  void run_call_now(Task& task);
+  bool has_pending() const;
+  void run_next();
   // Delivers the next signal, or says how to go on without one. True: the task is resumed (or gone).
   bool deliver_signals(Task& task, std::optional<int64_t> ret, int restart);
   void build_frame(Task& task, const SignalInfo& info, std::optional<int64_t> ret, int restart);
@@ -75,7 +81,6 @@ class Dispatcher final : public PlatformClient {
   Kernel& kernel_;
   CallFunction call_;
   SweepTimer sweep_timer_;
-  SlowLane slow_lane_;
   uint64_t refills_ = 0;  // changed with both locks held
   std::mutex refill_mutex_;
   std::condition_variable refilled_;

@@ -34,7 +34,8 @@ Result<void> EventLoop::init() {
   if (!timer_) return HostErr();
   stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_) return HostErr();
-  TRY(add_fd(epoll_.get(), timer_.get(), EPOLLIN, kTimerId));
+  // Edge-triggered, or it would wake all event threads.
+  TRY(add_fd(epoll_.get(), timer_.get(), EPOLLIN | EPOLLET, kTimerId));
   TRY(add_fd(epoll_.get(), stop_.get(), EPOLLIN, kStopId));
   kernel_.timers.set_timer_fd(timer_.get());
   return {};

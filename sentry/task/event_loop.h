@@ -1,4 +1,4 @@
-// EventLoop: the sentry's event thread. Host descriptors, deadlines and what else arrives from
+// EventLoop: what the sentry's event threads do. Host descriptors, deadlines and what else arrives from
 // outside.
 #pragma once
 #include <cstdint>
@@ -35,7 +35,7 @@ class EventLoop {
   Result<void> modify(int host_fd, uint32_t events);
   void remove(int host_fd);
 
-  // The event thread's life: until stop(). Takes the kernel lock for the callbacks of each round,
+  // An event thread's life: until stop(). There may be several. Takes the kernel lock for the callbacks of each round,
   // and calls kernel.unlock_and_flush() after them.
   void run();
   // From any thread.

@@ -292,11 +292,13 @@ std::vector<std::pair<uint64_t, uint64_t>> make_auxv(const Task& task, const Pro
 void become_single(Task& task, Kernel& kernel) {
   ThreadGroup& group = task.group();
   const std::vector<Task*> threads = group.threads;
-  int robust_budget = kRobustBudget;
+  std::vector<LastWords> words;
   for (Task* other : threads) {
-    if (other != &task) kernel.end_sibling(*other, robust_budget);
+    if (task.mm && (task.mm->users > 1 || task.mm->has_shared_memory)) words.push_back(take_last_words(*other));
+    if (other != &task) kernel.end_sibling(*other);
   }
   kernel.make_leader(task);
+  leave_memory(kernel, group, task.mm, words);
 }
 
 void reset_for_exec(Task& task, Kernel& kernel, const Program& program, const std::vector<std::string>& envp) {
@@ -343,10 +345,9 @@ uint64_t argument_limit(const ThreadGroup& group) {
   return std::clamp<uint64_t>(group.limits[RLIMIT_STACK].rlim_cur / 4, 131072, (8 << 20) / 4 * 3);
 }
 
-void Kernel::end_sibling(Task& task, int& robust_budget) {
+void Kernel::end_sibling(Task& task) {
   const Ref<Task> keep(&task);
   const Ref<GuestThread> thread = task.thread;
-  leave_memory(*this, task, false, robust_budget);
   detach_task(task);
   task.thread = nullptr;
   if (thread && !thread->gone) platform->end_thread(thread.get());
@@ -368,7 +369,7 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
   if (program.argv.empty()) program.argv.emplace_back();  // Linux 5.18: never an empty argv
   if (task.dead) return Err(EINTR);
 
-  GuestThread* stub = kernel.platform->take_stub();
+  const Ref<GuestThread> stub(kernel.platform->take_stub());
   if (!stub) return Err(task.block({{&kernel.stub_waiters, EPOLLIN}}, {}, kRestartNoIntr));
   AddressSpace& mm = stub->mm();
 
@@ -384,8 +385,11 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
 
   // ---- The point of no return.
   become_single(task, kernel);
-  int robust_budget = kRobustBudget;
-  leave_memory(kernel, task, false, robust_budget);
+  if (task.dead || stub->gone) {
+    if (!stub->gone) kernel.platform->end_process(mm);
+    kernel.exit_group(group, SIGKILL);
+    return Err(kNoReply);
+  }
   const Ref<AddressSpace> old_mm = task.mm;
   const Ref<GuestThread> old_thread = task.thread;
   if (old_mm) kernel.settle_cpu_times(group);
@@ -401,7 +405,7 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
   group.auxv = stack.auxv;
 
   if (old_thread) old_thread->task = nullptr;
-  task.thread = Ref<GuestThread>(stub);
+  task.thread = stub;
   task.mm = Ref<AddressSpace>(&mm);
   stub->task = &task;
   mm.users = 1;

@@ -9,7 +9,9 @@
 #include "sentry/fs/tty/tty.h"
 #include "sentry/task/clone.h"
 #include "sentry/task/dispatcher.h"
+#include "sentry/task/farewell.h"
 #include "sentry/task/kernel.h"
+#include "sentry/usermem/memory_access.h"
 #include "sentry/vfs/fd_table.h"
 #include "sentry/vfs/fs_context.h"
 
@@ -24,15 +26,45 @@ void release_vfork_parent(Kernel& kernel, Task& child) {
   kernel.dispatcher->resume(*parent, child.tid(), 0);
 }
 
-void leave_memory(Kernel& kernel, Task& task, bool other_threads, int& robust_budget) {
-  const Ref<AddressSpace> mm = task.mm;
-  if (!mm || mm->gone || !(other_threads || mm->users > 1 || mm->has_shared_memory)) return;
-  exit_robust_list(task, robust_budget);
-  if (const UserAddr word = std::exchange(task.clear_child_tid, {})) {
-    const uint32_t zero = 0;
-    (void)mm->write(word.value, &zero, sizeof zero);
-    kernel.futexes->wake(*mm, word, 1);
+LastWords take_last_words(Task& task) {
+  return {task.tid(), std::exchange(task.robust_list, {}), std::exchange(task.clear_child_tid, {})};
+}
+
+void leave_memory(Kernel& kernel, ThreadGroup& group, const Ref<AddressSpace>& mm, const std::vector<LastWords>& words) {
+  int robust_budget = kRobustBudget;
+  for (const LastWords& last : words) {
+    if (!mm || mm->gone || (!last.robust_list && !last.clear_child_tid)) continue;
+    std::vector<FutexKey> to_wake;
+    {
+      MemoryAccess memory(group, mm);
+      exit_robust_list(memory, *mm, last, robust_budget, to_wake);
+      if (last.clear_child_tid) {
+        const uint32_t zero = 0;
+        (void)memory.write(last.clear_child_tid, &zero, sizeof zero);
+        if (const auto key = FutexTable::key(*mm, last.clear_child_tid, false)) to_wake.push_back(*key);
+      }
+    }
+    for (const FutexKey& key : to_wake) kernel.futexes->wake(key, 1);
   }
+}
+
+Farewell::Patience::Patience(Farewell& farewell) : Timer(farewell.kernel_.timers), farewell_(farewell) {}
+
+Farewell::Farewell(Kernel& kernel, ThreadGroup& group, Ref<AddressSpace> mm, std::vector<LastWords> words,
+                   std::vector<Ref<GuestThread>> threads, int wait_status)
+    : kernel_(kernel), group_(&group), mm_(std::move(mm)), words_(std::move(words)), threads_(std::move(threads)),
+      wait_status_(wait_status), patience_(*this) {}
+
+void Farewell::say() {
+  patience_.arm(monotonic_now() + kPatience);
+  leave_memory(kernel_, *group_, mm_, words_);
+  end();
+}
+
+void Farewell::end() {
+  if (std::exchange(ended_, true)) return;
+  patience_.disarm();
+  kernel_.end_zombie(*group_, mm_, threads_, wait_status_);
 }
 
 // Descriptors, folders and memory of a dead task. Not while one of its handlers runs: Dispatcher::run_call()
@@ -69,14 +101,15 @@ void Kernel::exit_task(Task& task, int wait_status) {
   const Ref<Task> keep(&task);
   const Ref<ThreadGroup> group(&task.group());
   if (task.dead) return;
-  const bool last = group->threads.size() == 1;
-  const Ref<GuestThread> thread = task.thread;
-  int robust_budget = kRobustBudget;
-  leave_memory(*this, task, !last, robust_budget);
-  if (last) {
+  if (group->threads.size() > 1) {
+    leave_memory(*this, *group, task.mm, {take_last_words(task)});
+    if (task.dead) return;
+  }
+  if (group->threads.size() == 1) {  // perhaps since then
     become_zombie(*group, wait_status);
     return;
   }
+  const Ref<GuestThread> thread = task.thread;
   detach_task(task);
   task.thread = nullptr;
   if (thread && !thread->gone) platform->end_thread(thread.get());
@@ -94,16 +127,31 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
   settle_cpu_times(group);
   Ref<AddressSpace> mm;
   std::vector<Ref<GuestThread>> host_threads;
-  int robust_budget = kRobustBudget;
+  std::vector<LastWords> words;
   while (!group.threads.empty()) {
     const Ref<Task> task(group.threads.back());
     if (task->thread) host_threads.push_back(task->thread);
     if (task->mm) mm = task->mm;
-    leave_memory(*this, *task, false, robust_budget);
+    // Nobody listens if the memory goes with the process, or the sandbox with it.
+    if (mm && !mm->gone && (mm->users > 1 || mm->has_shared_memory) && !finished) {
+      const LastWords last = take_last_words(*task);
+      if (last.robust_list || last.clear_child_tid) words.push_back(last);
+    }
     detach_task(*task);
     if (task->thread) task->thread->task = nullptr;
     task->thread = nullptr;
   }
+  group.memory_waits.queue.clear();
+  if (words.empty()) {
+    end_zombie(group, mm, host_threads, wait_status);
+  } else {
+    dispatcher->farewells.push_back(
+        make_ref<Farewell>(*this, group, std::move(mm), std::move(words), std::move(host_threads), wait_status));
+  }
+}
+
+void Kernel::end_zombie(ThreadGroup& group, const Ref<AddressSpace>& mm,
+                        const std::vector<Ref<GuestThread>>& host_threads, int wait_status) {
   if (mm && !mm->gone) {
     if (mm->users > 0) mm->users--;
     if (mm->users == 0) {

@@ -70,8 +70,8 @@ void Kernel::add_task(Task& task) {
   total_forks++;
 }
 
-Ref<ThreadGroup> Kernel::new_group(ThreadGroup* parent) {
-  auto group = make_ref<ThreadGroup>(*this, allocate_pid());
+Ref<ThreadGroup> Kernel::new_group(ThreadGroup* parent, pid_t pid) {
+  auto group = make_ref<ThreadGroup>(*this, pid ? pid : allocate_pid());
   groups_[group->pid] = group;
   if (!init_) {
     init_ = group.get();

@@ -39,7 +39,7 @@ class Kernel {
   pid_t allocate_pid();
   // Registers what new_task() made; thread->task and mm are set by the caller.
   void add_task(Task& task);
-  Ref<ThreadGroup> new_group(ThreadGroup* parent);
+  Ref<ThreadGroup> new_group(ThreadGroup* parent, pid_t pid = 0);
   size_t task_count() const { return tasks_.size(); }
   ThreadGroup* init() { return init_; }
 
@@ -72,8 +72,7 @@ class Kernel {
   // Takes back a child whose host process could not be made.
   void undo_clone(Task& child);
   // execve of a multithreaded process: the others end, the caller takes the leader's id.
-  // `robust_budget`: see exit_robust_list().
-  void end_sibling(Task& task, int& robust_budget);
+  void end_sibling(Task& task);
   void make_leader(Task& task);
   // Forgets a zombie that was waited for, or that nobody will wait for.
   void reap(ThreadGroup& group);
@@ -126,6 +125,10 @@ class Kernel {
   friend class Boot;
   void end_group_members(ThreadGroup& group);
   void become_zombie(ThreadGroup& group, int wait_status);
+  // Its second half, when the process's memory has been told.
+  friend class Farewell;
+  void end_zombie(ThreadGroup& group, const Ref<AddressSpace>& mm, const std::vector<Ref<GuestThread>>& host_threads,
+                  int wait_status);
   void detach_task(Task& task);
   void drop_shared_parts(Task& task);
   bool send_to_task(Task& task, const SignalInfo& info, bool of_timer);

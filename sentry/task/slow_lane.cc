@@ -1,69 +1,82 @@
-// Who kept the sentry waiting waits.
+// Who keeps the sentry waiting waits.
 #include "sentry/task/slow_lane.h"
 
+#include <sys/syscall.h>
 #include <time.h>
 
 #include <algorithm>
 
 #include "platform/base/log.h"
-#include "platform/trap/slow_access.h"
+#include "platform/trap/trap_platform.h"
+#include "sentry/task/kernel.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
 
 namespace uks {
 
-namespace {
-thread_local bool is_worker = false;
-}  // namespace
-
-void SlowLane::enter_worker() { is_worker = true; }
-
-bool SlowLane::is_slow(pid_t group, MonotonicNs now) {
-  const auto it = slow_.find(group);
-  if (it == slow_.end()) return false;
-  if (it->second > now) return true;
-  slow_.erase(it);
-  return false;
+bool SlowLane::is_overdue(ThreadGroup& group, MonotonicNs now) const {
+  if (group.memory_waits.count == 0) return false;
+  MonotonicNs& since = group.memory_waits.since = now;
+  for (const Access& access : in_progress_) {
+    if (access.group == &group) since = std::min(since, access.start);
+  }
+  return now - since > kSlow;
 }
 
-bool SlowLane::defer(Task& task, bool* serve) {
-  *serve = false;
-  if (slow_.empty()) return false;
-  const MonotonicNs now = monotonic_now();
+bool SlowLane::admit(Task& task) {
+  ThreadGroup& group = task.group();
+  MemoryWaits& waits = group.memory_waits;
   // A child is as slow as its parent: a fresh one for each call gains nothing.
-  const ThreadGroup& group = task.group();
-  if (!is_slow(group.pid, now) && !(group.parent && is_slow(group.parent->pid, now))) return false;
-  if (!served_) {
-    // Nobody waits. The event thread cannot either: all timers are its.
-    if (now >= free_at_ || !is_worker) return false;
-    served_ = *serve = true;
-  }
-  queue_.emplace_back(&task);
-  return true;
-}
-
-void SlowLane::serve(const std::function<void(Task&)>& run) {
-  while (!queue_.empty()) {
-    const Ref<Task> task = std::move(queue_.front());
-    queue_.pop_front();
-    if (const MonotonicNs wait = std::min(free_at_ - monotonic_now(), kMaxPause); wait > 0) {
-      const timespec pause{wait / 1'000'000'000, wait % 1'000'000'000};
-      Unlocked unlocked;
-      nanosleep(&pause, nullptr);
-    }
-    if (!task->dead && task->thread && task->thread->in_sentry) run(*task);
-  }
-  served_ = false;
-}
-
-void SlowLane::account(Task& task) {
-  const int64_t took = take_slow_access_ns();
-  if (took == 0) return;
+  const MonotonicNs slow_until = std::max(waits.slow_until, group.parent ? group.parent->memory_waits.slow_until : 0);
+  if (waits.count == 0 && slow_until == 0) return true;
   const MonotonicNs now = monotonic_now();
-  LOG_DEBUG("task {}: its memory kept the sentry waiting for {} us", task.tid(), took / 1000);
-  if (slow_.size() > 4096) std::erase_if(slow_, [&](const auto& entry) { return entry.second <= now; });
-  slow_[task.tgid()] = now + kMemory;
-  free_at_ = std::max(free_at_, now) + kPause * took;
+  // The end of a process waits for nothing.
+  if (task.syscall_nr != SYS_exit_group && is_overdue(group, now)) {
+    waits.queue.emplace_back(&task);
+    return false;
+  }
+  if (slow_until <= now) return true;
+  kernel_.platform->let_another_receive();
+  if (const MonotonicNs wait = std::min(free_at_ - now, kMaxPause); wait > 0) {
+    const timespec pause{wait / 1'000'000'000, wait % 1'000'000'000};
+    Unlocked unlocked;
+    nanosleep(&pause, nullptr);
+  }
+  return !task.dead && task.thread && task.thread->in_sentry;
+}
+
+Ref<Task> SlowLane::next() {
+  while (!ready_.empty()) {
+    Ref<Task> task = std::move(ready_.front());
+    ready_.pop_front();
+    if (!task->dead && task->thread && task->thread->in_sentry) return task;
+  }
+  return nullptr;
+}
+
+MonotonicNs SlowLane::begin(ThreadGroup& group) {
+  const MonotonicNs now = monotonic_now();
+  group.memory_waits.count++;
+  in_progress_.push_back({&group, now});
+  return now;
+}
+
+void SlowLane::end(ThreadGroup& group, MonotonicNs start, bool locked) {
+  MemoryWaits& waits = group.memory_waits;
+  const MonotonicNs now = monotonic_now();
+  waits.count--;
+  const auto own = std::find_if(in_progress_.begin(), in_progress_.end(),
+                                [&](const Access& access) { return access.group == &group && access.start == start; });
+  in_progress_.erase(own);
+  if (!waits.queue.empty() && !is_overdue(group, now)) {
+    for (Ref<Task>& task : waits.queue) ready_.push_back(std::move(task));
+    waits.queue.clear();
+  }
+  const MonotonicNs took = now - start;
+  if (took <= kSlow) return;
+  LOG_DEBUG("process {}: its memory kept the sentry waiting for {} us", group.pid, took / 1000);
+  waits.slow_until = now + kMemory;
+  if (locked) free_at_ = std::max(free_at_, now) + kPause * took;
 }
 
 }  // namespace uks

@@ -82,7 +82,9 @@ class Task : public RefCounted {
   Credentials copy_creds() const { return *creds_; }
   void set_creds(Credentials creds) { creds_ = std::make_unique<const Credentials>(std::move(creds)); }
 
-  // ---- Guest memory. EFAULT when the guest's address space has no such bytes.
+  // ---- Guest memory. EFAULT when the guest's address space has no such bytes. What is not in the task's slot is
+  // read and written WITH THE KERNEL LOCK DROPPED: look again at shared state after each of these. EINTR: the task
+  // was killed meanwhile.
   [[nodiscard]] Result<void> copy_in(UserAddr from, void* to, size_t n);
   [[nodiscard]] Result<void> copy_out(UserAddr to, const void* from, size_t n);
   // At most `max` bytes with the NUL; longer: ENAMETOOLONG.
@@ -103,9 +105,8 @@ class Task : public RefCounted {
   }
   // readv-style vectors: EINVAL for count > 1024 or a negative total, EFAULT. Caps the total.
   [[nodiscard]] Result<UserIovec> copy_in_iovec(UserAddr iov, int count);
-  // I/O cursors over guest memory; valid during this run of the handler.
-  std::unique_ptr<IoSink> make_sink(UserIovec ranges);
-  std::unique_ptr<IoSource> make_source(UserIovec ranges);
+  // As copy_out, but the guest has it at once, not with the answer.
+  [[nodiscard]] Result<void> write_now(UserAddr to, const void* from, size_t n);
 
   // ---- Waiting.
   // Arms a wait on all `queues` (null queues are skipped) and, if set, the deadline. Returns kBlocked;
@@ -199,6 +200,14 @@ class Task : public RefCounted {
   std::array<uint64_t, 6> syscall_args{};
 };
 
+// Accesses to a process's memory that wait, or have lately (sentry/task/slow_lane.h).
+struct MemoryWaits {
+  unsigned count = 0;            // in progress
+  MonotonicNs since = 0;         // when the oldest of them began
+  MonotonicNs slow_until = 0;    // lately
+  std::vector<Ref<Task>> queue;  // calls that wait for the end of one
+};
+
 struct CpuTimes {
   uint64_t user_ns = 0, system_ns = 0;
   uint64_t total_ns() const { return user_ns + system_ns; }
@@ -268,6 +277,8 @@ class ThreadGroup : public RefCounted {
   std::string command_line;              // NUL-separated, as /proc/PID/cmdline shows it
   std::string environment;               // NUL-separated, as given to execve
   std::vector<std::pair<uint64_t, uint64_t>> auxv;
+
+  MemoryWaits memory_waits;
 
   // CPU time in address spaces that this process had before: see settle_cpu_times().
   CpuTimes settled_cpu;

@@ -34,7 +34,8 @@ class IoSink {
   Result<size_t> write_zeros(size_t n);
 };
 
-// Source of a write.
+// Source of a write. Any of its errors may be kFetchFirst (sentry/usermem/guest_io.h): to be passed on as EFAULT is,
+// with nothing changed, or as a short count if some bytes were taken.
 class IoSource {
  public:
   virtual ~IoSource() = default;

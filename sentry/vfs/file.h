@@ -67,6 +67,8 @@ class File : public RefCounted {
   // says; the callers wait on wait_queue() (see do_read in syscalls/read_write.cc).
   virtual Result<size_t> read(Task& task, IoSink& sink);
   virtual Result<size_t> write(Task& task, IoSource& source);
+  // The last of what read() gave did not reach the reader. A pipe takes it back.
+  virtual void take_back(std::span<const char>) {}
   // At an explicit position. ESPIPE if not seekable.
   virtual Result<size_t> pread(Task& task, IoSink& sink, int64_t pos);
   virtual Result<size_t> pwrite(Task& task, IoSource& source, int64_t pos);

@@ -1,5 +1,6 @@
 // pipe and pipe2: data, ends, limits, atomic writes.
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 
 #include <thread>
@@ -192,6 +193,19 @@ TEST_F(Pipe, BadBuffersAreEfaultAndLoseNothing) {
   EXPECT_STREQ(buffer, "keep");
   EXPECT_ERRNO(write(w, test::bad_pointer<char>(), 4), EFAULT);
   EXPECT_EQ(read(r, buffer, 0), 0);
+}
+
+TEST_F(Pipe, LargeReadIntoNowhereKeepsTheData) {
+  std::string data(65536, '\0');
+  for (size_t i = 0; i < data.size(); i++) data[i] = static_cast<char>(i * 2654435761u >> 24);
+  ASSERT_EQ(write(w, data.data(), data.size()), static_cast<ssize_t>(data.size()));
+  void* gone = mmap(nullptr, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
+  ASSERT_EQ(munmap(gone, 1 << 20), 0);
+  EXPECT_ERRNO(read(r, gone, 1 << 20), EFAULT);
+  std::string back(data.size(), 'x');
+  ASSERT_EQ(read(r, back.data(), back.size()), static_cast<ssize_t>(data.size()));
+  EXPECT_TRUE(back == data);
 }
 
 TEST_F(Pipe, ReopenedThroughProc) {

@@ -26,15 +26,18 @@ bool plain_flow_control(const KernelTermios& t) {
 }  // namespace
 
 Result<int64_t> Pty::get_termios(Task& task, uint64_t arg, size_t size) {
-  TRY(task.copy_out(UserAddr{arg}, &line_.termios(), size));
+  const KernelTermios now = line_.termios();
+  TRY(task.copy_out(UserAddr{arg}, &now, size));
   return 0;
 }
 
 Result<int64_t> Pty::set_termios(Task& task, uint64_t arg, size_t size, bool flush) {
   TRY(check_background(task, SIGTTOU));
+  KernelTermios asked{};
+  TRY(task.copy_in(UserAddr{arg}, &asked, size));
   const KernelTermios old = line_.termios();
   KernelTermios now = old;
-  TRY(task.copy_in(UserAddr{arg}, &now, size));
+  memcpy(&now, &asked, size);
   // pty_set_termios(): there is no line that could have other bytes.
   now.cflag = (now.cflag & ~(CSIZE | PARENB)) | CS8 | CREAD;
   if (flush) line_.flush_input();
@@ -171,7 +174,7 @@ Result<int64_t> Pty::ioctl(Task& task, File& file, bool master, uint32_t request
     case kTcSetsF2:
       return set_termios(task, arg, sizeof(KernelTermios), request == kTcSetsF2);
     case TIOCGWINSZ:
-      TRY(task.copy_out(at, size_));
+      TRY(task.copy_out(at, winsize{size_}));
       return 0;
     case TIOCSWINSZ:
       return set_size(task, arg);

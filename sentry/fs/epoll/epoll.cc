@@ -211,7 +211,8 @@ void Epoll::put_back(const std::vector<Used>& used) {
   for (const Used& u : used) {
     const auto it = items_.find(u.key);
     if (it == items_.end()) continue;
-    it->second->events_ = u.events;
+    // Unless it was changed meanwhile.
+    if (it->second->events_ == (u.events & kPrivateBits)) it->second->events_ = u.events;
     set_ready(*it->second);
   }
 }

@@ -9,6 +9,7 @@
 #include "sentry/fs/proc/mapped_names.h"
 #include "sentry/fs/proc/proc_fs.h"
 #include "sentry/task/kernel_lock.h"
+#include "sentry/usermem/memory_access.h"
 
 namespace uks {
 namespace {
@@ -23,32 +24,34 @@ Ref<AddressSpace> memory_of(const ProcTarget& target) {
 }
 
 // [from, to) of the process's memory; empty if it cannot be read (programs may have unmapped it).
-std::string read_range(AddressSpace& mm, uint64_t from, uint64_t to) {
+// Drops the kernel lock; the waiting is the reader's.
+std::string read_range(Task& reader, const Ref<AddressSpace>& mm, uint64_t from, uint64_t to) {
   if (from == 0 || to <= from || to - from > kMaxStrings) return {};
   std::string text(to - from, '\0');
-  if (!mm.read(from, text.data(), text.size())) return {};
+  MemoryAccess memory(reader.group(), mm);
+  if (!memory.read(UserAddr{from}, text.data(), text.size())) return {};
   return text;
 }
 
 }  // namespace
 
 // get_mm_cmdline(): programs change their title in place, beyond the arguments' end if need be.
-Result<std::string> cmdline_text(const ProcTarget& target, Task&) {
+Result<std::string> cmdline_text(const ProcTarget& target, Task& reader) {
   const Ref<AddressSpace> mm = memory_of(target);
   if (!mm) return std::string();
-  std::string text = read_range(*mm, mm->arg_start, mm->arg_end);
+  std::string text = read_range(reader, mm, mm->arg_start, mm->arg_end);
   if (text.empty()) return target.group->command_line;
   if (text.back() != '\0' && mm->env_start == mm->arg_end) {
-    text += read_range(*mm, mm->env_start, mm->env_end);
+    text += read_range(reader, mm, mm->env_start, mm->env_end);
     text.resize(std::min(text.size(), strlen(text.c_str())));
   }
   return text;
 }
 
-Result<std::string> environ_text(const ProcTarget& target, Task&) {
+Result<std::string> environ_text(const ProcTarget& target, Task& reader) {
   const Ref<AddressSpace> mm = memory_of(target);
   if (!mm) return std::string();
-  std::string text = read_range(*mm, mm->env_start, mm->env_end);
+  std::string text = read_range(reader, mm, mm->env_start, mm->env_end);
   return text.empty() ? target.group->environment : text;
 }
 

@@ -45,9 +45,10 @@ Result<void> Tty::check_background(Task& task, int sig) {
 }
 
 Result<int64_t> Tty::set_foreground(Task& task, uint64_t arg) {
+  const auto asked = task.copy_in<int32_t>(UserAddr{arg});
   TRY(check_background(task, SIGTTOU));
   if (!controls(task)) return Err(ENOTTY);
-  const auto pgid = TRY(task.copy_in<int32_t>(UserAddr{arg}));
+  const int32_t pgid = TRY(asked);
   if (pgid < 0) return Err(EINVAL);
   bool found = false;
   for (const auto& [pid, group] : task.kernel().groups()) {

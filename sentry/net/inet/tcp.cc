@@ -304,7 +304,8 @@ Result<size_t> TcpSocket::send(Task&, SendRequest& request) {
     no_space_ = true;
     return Err(EAGAIN);
   }
-  const size_t n = TRY(peer_->received_.append(*this, request.source, limit - charged(), {}, {}));
+  FilesInFlight none;
+  const size_t n = TRY(peer_->received_.append(*this, request.source, limit - charged(), {}, none));
   if (request.source.remaining() > 0) no_space_ = true;
   peer_->queue.wake(EPOLLIN | EPOLLRDNORM);
   return n;

@@ -27,7 +27,7 @@ Result<size_t> UnixSocket::send_stream(Task&, SendRequest& request) {
     return Err(EAGAIN);
   }
   const size_t n = TRY(peer_->received_.append(*this, request.source, limit - charged(),
-                                               *request.creds, std::move(request.files)));
+                                               *request.creds, request.files));
   if (request.source.remaining() > 0) no_space_ = true;
   peer_->queue.wake(EPOLLIN | EPOLLRDNORM | EPOLLRDBAND);
   return n;

@@ -1,0 +1,104 @@
+// File data from and to guest memory.
+//
+// Files, pipes and sockets take and give bytes in the middle of their work, where the kernel lock cannot be dropped.
+// So bytes of the guest are fetched before, and handed to it after: by the system call, with the lock dropped.
+#pragma once
+#include <memory>
+
+#include "platform/platform.h"
+#include "sentry/usermem/io.h"
+
+namespace uks {
+
+// Bytes on their way. The first kKept are the host thread's own; a handler uses one such buffer a direction.
+class Staging {
+ public:
+  static constexpr size_t kKept = 256 * 1024;
+  explicit Staging(bool incoming) : incoming_(incoming) {}
+  char* data() { return data_; }
+  // Room for n bytes; the first `used` stay.
+  void reserve(size_t n, size_t used);
+
+ private:
+  bool incoming_;
+  char* data_ = nullptr;
+  size_t size_ = 0;
+  std::unique_ptr<char[]> own_;
+};
+
+// What a guest writes. Gives kFetchFirst, with nothing taken, where the bytes did not come along in the slot.
+class GuestSource final : public IoSource {
+ public:
+  GuestSource(Task& task, UserIovec ranges);
+  size_t remaining() const override { return left_; }
+  // All n bytes, up to a fault.
+  Result<size_t> read(void* dst, size_t n) override;
+  Result<std::span<const char>> peek(size_t max) override;
+  void advance(size_t n) override;
+  // Brings what was asked for last, and up to `ahead` bytes. Drops the kernel lock. EFAULT; EINTR: the task was killed.
+  Result<void> fetch(size_t ahead);
+
+ private:
+  // Makes n bytes (or all that are left, or that there are) staged ones. kFetchFirst.
+  Result<void> stage(size_t n);
+  void skip_empty();
+  uint64_t address() const { return reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_; }
+
+  Task& task_;
+  UserIovec ranges_;
+  uint64_t left_;                    // of them, not taken yet
+  size_t current_ = 0, done_ = 0;    // where the bytes after the staged ones are
+  Staging staging_{false};
+  size_t begin_ = 0, end_ = 0;       // staged
+  size_t wanted_ = 0;
+  bool faulted_ = false;             // right behind the staged ones
+};
+
+// What a guest reads. The files' part is over when deliver() is called.
+class GuestSink final : public IoSink {
+ public:
+  // `room`: takes so much at most before deliver(). `at_once`: nothing waits for the answer.
+  GuestSink(Task& task, UserIovec ranges, size_t room = Staging::kKept, bool at_once = false);
+  size_t remaining() const override;
+  std::span<char> prepare(size_t max) override;
+  Result<void> commit(size_t n) override;
+  // Writes what was taken to the guest, of `n` bytes since the last time. Drops the kernel lock. Returns how many of
+  // them arrive; EFAULT: none. What came along with the answer counts as arrived.
+  Result<size_t> deliver(size_t n);
+  // Of the bytes that deliver() could not write.
+  std::span<const char> undelivered() { return {staging_.data() + lost_begin_, lost_end_ - lost_begin_}; }
+
+ private:
+  struct Part {
+    uint64_t addr;
+    size_t length;
+  };
+  void skip_empty();
+  uint64_t address() const { return reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_; }
+  void advance(size_t n);
+
+  Task& task_;
+  UserIovec ranges_;
+  uint64_t left_;
+  size_t room_;
+  bool at_once_;
+  size_t current_ = 0, done_ = 0;
+  Staging staging_{true};
+  size_t staged_ = 0;
+  std::vector<Part> parts_;  // where the staged bytes go
+  size_t lost_begin_ = 0, lost_end_ = 0;
+  bool in_slot_ = false;
+  uint64_t slot_offset_ = 0;
+};
+
+// Runs write(), which takes from `source`, and again after fetching what it misses.
+template <typename F>
+auto with_fetched(GuestSource& source, size_t ahead, F write) -> decltype(write()) {
+  for (;;) {
+    auto r = write();
+    if (r || !(r.error() == kFetchFirst)) return r;
+    if (auto fetched = source.fetch(ahead); !fetched) return Err(fetched.error());
+  }
+}
+
+}  // namespace uks

@@ -1,0 +1,50 @@
+// MemoryAccess: the way into guest memory beyond what came along in a slot.
+#pragma once
+#include "platform/platform.h"
+#include "sentry/task/task.h"
+
+namespace uks {
+
+// Drops the kernel lock for its lifetime, since an access takes as long as the guest likes: the page may be of a
+// file that hangs, other threads may be changing mappings. Look again at everything afterwards, the task first.
+// (By copy orders the lock is kept: platform/trap/copy_orders.cc.)
+class MemoryAccess {
+ public:
+  // `group`: whose waiting it is. The address space may be one that it has left.
+  MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm);
+  ~MemoryAccess();
+  MemoryAccess(const MemoryAccess&) = delete;
+  MemoryAccess& operator=(const MemoryAccess&) = delete;
+
+  Result<void> read(UserAddr from, void* to, size_t n) { return mm_->read(TRY(way_), from.value, to, n); }
+  Result<void> write(UserAddr to, const void* from, size_t n) { return mm_->write(TRY(way_), to.value, from, n); }
+  Result<size_t> read_some(UserAddr from, void* to, size_t n) { return mm_->read_some(TRY(way_), from.value, to, n); }
+  Result<size_t> write_some(UserAddr to, const void* from, size_t n) {
+    return mm_->write_some(TRY(way_), to.value, from, n);
+  }
+  Result<uint32_t> cmpxchg32(UserAddr at, uint32_t expected, uint32_t desired) {
+    return mm_->cmpxchg32(TRY(way_), at.value, expected, desired);
+  }
+
+ private:
+  Ref<ThreadGroup> group_;
+  Ref<AddressSpace> mm_;
+  Result<AddressSpace::Way> way_;
+  bool locked_ = false;
+  MonotonicNs start_ = 0;
+};
+
+// access(MemoryAccess&) on the task's memory. EFAULT: it has none; EINTR: it was killed meanwhile.
+template <typename F>
+auto with_memory(Task& task, F access) -> decltype(access(std::declval<MemoryAccess&>())) {
+  if (!task.mm) return Err(EFAULT);
+  decltype(access(std::declval<MemoryAccess&>())) result = Err(EFAULT);
+  {
+    MemoryAccess memory(task.group(), task.mm);
+    result = access(memory);
+  }
+  if (task.dead) return Err(EINTR);
+  return result;
+}
+
+}  // namespace uks
