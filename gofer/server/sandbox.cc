@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gofer/server/host_fs.h"
+#include "platform/base/close_descriptors.h"
 #include "platform/base/log.h"
 #include "platform/host/gofer_filter.h"
 #include "platform/host/sanitizer_calls.h"
@@ -117,10 +118,10 @@ void close_all_but(std::span<const int> keep) {
   for (int fd : sorted) {
     if (fd < 3) continue;
     auto kept = static_cast<unsigned>(fd);
-    if (kept > next) (void)::close_range(next, kept - 1, 0);
+    if (kept > next) close_descriptors(next, kept - 1);
     next = std::max(next, kept + 1);
   }
-  (void)::close_range(next, ~0u, 0);
+  close_descriptors(next);
 }
 
 bool drop_privileges(const Server& server) {

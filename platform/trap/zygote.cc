@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "platform/base/close_descriptors.h"
 #include "platform/base/fd_message.h"
 #include "platform/channel/cpu_flags.h"
 #include "platform/host/features.h"
@@ -89,9 +90,7 @@ void place_descriptors(const Zygote& zygote, int socket) {
   if (!placed) fail(EMFILE);
   if (!traced) close(0);
   close(1), close(2);
-  if (syscall(SYS_close_range, kSocket + 1, ~0U, 0) != 0) {
-    for (int fd = kSocket + 1; fd < 65536; fd++) close(fd);
-  }
+  close_descriptors(kSocket + 1);
 }
 
 // The last steps with a tracer: it has to have attached before the filter asks it for anything.

@@ -89,6 +89,61 @@ check death_of_the_keeper death_of keeper 137
 check death_of_the_sentry death_of sentry 125
 check death_of_the_gofer death_of gofer 125
 
+# Without close_range(2): Linux before 5.9, filters of containers that are older than it.
+cat >"$base/old_filter" <<PY
+#!/usr/bin/env python3
+import os, sys
+sys.path.insert(0, "$(cd "$(dirname "${BASH_SOURCE[0]}")/../posture" && pwd)")
+import launcher
+launcher.load_filter({"last_known": 1000, "refused": {"ENOSYS": {"close_range": 436}}, "clone_flags_refused": 0,
+                      "personality_allowed": [0, 8, 0xffffffff], "socket_families_refused": []})
+os.execvp(sys.argv[1], sys.argv[1:])
+PY
+chmod 755 "$base/old_filter"
+nothing_leaks_into_roles() {
+  local pid fd bad=0
+  exec {fd}</etc/hostname
+  start 'echo ready; sleep 60'
+  for pid in $(processes); do
+    if ls -l "/proc/$pid/fd" | grep -q /etc/hostname; then
+      echo "process $pid: $(ls -l "/proc/$pid/fd")"
+      bad=1
+    fi
+  done
+  exec {fd}<&-
+  kill -9 "$keeper"
+  wait "$keeper"
+  return $bad
+}
+check nothing_leaks_into_roles nothing_leaks_into_roles
+plain_env=("${clean_env[@]}")
+clean_env=("$base/old_filter" "${clean_env[@]}")
+check without_close_range.nothing_leaks_into_roles nothing_leaks_into_roles
+for role in keeper sentry gofer; do
+  check "without_close_range.death_of_the_$role" death_of $role "$([[ $role == keeper ]] && echo 137 || echo 125)"
+done
+clean_env=("${plain_env[@]}")
+
+# Descriptors of low number are all that may be had: hundreds of threads map files.
+few_descriptors() {
+  fresh
+  echo content >file
+  (ulimit -n 256; inside -- /usr/bin/python3 -c '
+import mmap, threading
+gate = threading.Event()
+def f():
+    with open("file") as file: text = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)[:7]
+    assert text == b"content"
+    good.append(1); ready.release(); gate.wait()
+good = []; ready = threading.Semaphore(0)
+threads = [threading.Thread(target=f) for _ in range(300)]
+for t in threads: t.start(); ready.acquire()
+gate.set(); [t.join() for t in threads]
+print(len(good))') >"$base/out" 2>&1
+  grep -qx 300 "$base/out" || { cat "$base/out"; return 1; }
+}
+check few_descriptors few_descriptors
+
 nothing_is_left() {
   start 'sleep 60 & setsid sleep 61 & echo ready; exit 4'
   local all

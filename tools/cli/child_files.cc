@@ -52,7 +52,7 @@ Result<void> check_parent(pid_t pid, pid_t parent) {
   const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
   if (n <= 0) return Err(ESRCH);
   const auto found = parse_stat_parent({buffer, static_cast<size_t>(n)});
-  if (!found || *found != parent) return Err(EPERM);
+  if (!found || *found != parent) return Err(ESRCH);  // the number is another's by now
   return {};
 }
 

@@ -16,6 +16,7 @@
 #include <optional>
 #include <utility>
 
+#include "platform/base/close_descriptors.h"
 #include "platform/keeper/fds.h"
 #include "sentry/boot/config.h"
 #include "tools/cli/environment.h"
@@ -64,10 +65,10 @@ void close_inherited(int log_fd, int strace_fd) {
   for (const int keep : {std::min(log_fd, strace_fd), std::max(log_fd, strace_fd)}) {
     if (keep < 0) continue;
     const auto number = static_cast<unsigned>(keep);
-    if (number > next) ::close_range(next, number - 1, 0);
+    if (number > next) close_descriptors(next, number - 1);
     next = number + 1;
   }
-  ::close_range(next, ~0U, 0);
+  close_descriptors(next);
 }
 
 // Without filters every role would say so, each in words of its own. Not to be had: ENOSYS or EPERM.
@@ -240,11 +241,12 @@ int exec_command(ExecOptions options) {
   }
   const SandboxConfig config =
       make_config(options, view, std::move(environment), *signals, stdio_open);
+  // Before the sentry can have stubs, which the guard alone is sure to end.
+  auto guard = start_guard(started->sentry.pid);
+  if (!guard) return fail_host("internal: cannot start the guard", guard.error().value);
   if (auto done = configure(*started, gofer_config, encode_config(config)); !done) {
     return fail_host("internal: the sandbox cannot be configured", done.error().value);
   }
-  auto guard = start_guard(started->sentry.pid);
-  if (!guard) return fail_host("internal: cannot start the guard", guard.error().value);
   Keeper watch({options.timeout_ms, options.quiet, options.summary}, terminal, std::move(*signals),
                std::move(started->sentry), std::move(started->gofer),
                std::move(started->sentry_socket), std::move(*guard));

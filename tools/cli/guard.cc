@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "platform/base/close_descriptors.h"
 #include "platform/host/bpf_dsl.h"
 
 namespace uks::cli {
@@ -32,7 +33,7 @@ bool confine(pid_t sentry) {
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   if (::chdir("/") != 0 || ::dup2(pipe, kPipe) < 0) ::_exit(1);
-  ::close_range(1, ~0U, 0);
+  close_descriptors(1);
   if (!confine(sentry)) ::_exit(1);
   char byte;
   while (::read(kPipe, &byte, 1) < 0) {
@@ -51,7 +52,10 @@ Result<Guard> start_guard(pid_t sentry) {
   result.alive.reset(ends[1]);
   const pid_t pid = ::fork();
   if (pid < 0) return HostErr();
-  if (pid == 0) guard(waiting.get(), sentry);
+  if (pid == 0) {
+    result.alive.reset();  // or it would keep its own pipe open
+    guard(waiting.get(), sentry);
+  }
   result.child.pid = pid;
   return result;
 }

@@ -186,7 +186,7 @@ void Keeper::handle_signals() {
     const int signo = static_cast<int>(info.ssi_signo);
     if (signo == SIGCHLD) {
       check_guard();
-      reap_orphans(sentry_.pid, gofer_.pid);
+      reap_orphans({sentry_.pid, gofer_.pid, guard_.child.pid});
     } else if (signo == SIGWINCH) {
       send(Op::kWindowSize, 0);
     } else {
@@ -237,17 +237,15 @@ void Keeper::child_ended() {
   // Its last words may lie in the socket still.
   read_messages();
   if (exit_code_) return;
-  int status = 0;
-  if (::waitpid(sentry_.pid, &status, WNOHANG) == sentry_.pid) {
-    sentry_.pid = -sentry_.pid;  // reaped: the number may be another's from now on
-    if (WIFEXITED(status) && error_told_ && WEXITSTATUS(status) != 0)
-      return finish(WEXITSTATUS(status));
-    if (WIFSIGNALED(status)) {
-      return fail("internal: the sentry was killed by signal " + std::to_string(WTERMSIG(status)));
-    }
-    return fail("internal: the sentry ended with status " + std::to_string(WEXITSTATUS(status)));
-  }
+  // Reaped by tear_down() alone: until then its number stands for its group, which the guard may have to kill.
   siginfo_t info = {};
+  if (::waitid(P_PID, static_cast<id_t>(sentry_.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+    if (info.si_code != CLD_EXITED)
+      return fail("internal: the sentry was killed by signal " + std::to_string(info.si_status));
+    if (error_told_ && info.si_status != 0) return finish(info.si_status);
+    return fail("internal: the sentry ended with status " + std::to_string(info.si_status));
+  }
+  info = {};
   if (::waitid(P_PID, static_cast<id_t>(gofer_.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       info.si_pid == 0)
     return;
@@ -282,15 +280,16 @@ void Keeper::fail(const std::string& line) {
 
 void Keeper::tear_down() {
   socket_.reset();
-  const pid_t session = std::abs(sentry_.pid);
-  dismiss(guard_);
   // Its group, the stubs, in the same moment: by PDEATHSIG alone they end only when it is torn down.
-  if (sentry_.pid > 0) ::kill(-sentry_.pid, SIGKILL);
+  ::kill(-sentry_.pid, SIGKILL);
   kill_now(sentry_);
   kill_now(gofer_);
-  if (sentry_.pid > 0) ::waitpid(sentry_.pid, nullptr, 0);
-  if (gofer_.pid > 0) ::waitpid(gofer_.pid, nullptr, 0);
-  kill_leftovers(session, std::chrono::milliseconds(900));
+  siginfo_t info = {};
+  ::waitid(P_PID, static_cast<id_t>(sentry_.pid), &info, WEXITED | WNOWAIT);
+  ::waitpid(gofer_.pid, nullptr, 0);
+  kill_leftovers(sentry_.pid, std::chrono::milliseconds(900));
+  dismiss(guard_);  // the sentry's number is still its own
+  ::waitpid(sentry_.pid, nullptr, 0);
 }
 
 }  // namespace uks::cli

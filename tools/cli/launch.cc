@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "platform/base/close_descriptors.h"
 #include "platform/host/identity.h"
 #include "tools/cli/args.h"
 
@@ -52,13 +53,13 @@ bool place_descriptors(const std::vector<HandedFd>& fds) {
     if (high < 0) return false;
     moved.push_back({high, fd.to});
   }
-  ::close_range(0, kAboveAll - 1, 0);
+  close_descriptors(0, kAboveAll - 1);
   int top = 2;
   for (const HandedFd& fd : moved) {
     if (::dup2(fd.from, fd.to) < 0) return false;
     top = std::max(top, fd.to);
   }
-  ::close_range(static_cast<unsigned>(top) + 1, ~0U, 0);
+  close_descriptors(static_cast<unsigned>(top) + 1);
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -69,13 +70,12 @@ std::vector<pid_t> children() {
 
 }  // namespace
 
-void reap_orphans(pid_t sentry, pid_t gofer) {
-  // Not waitpid(-1): that would take the sentry's and the gofer's status from those who ask for it.
+void reap_orphans(std::initializer_list<pid_t> spared) {
+  // Not waitpid(-1): that would take the status of those from who asks for it.
   for (;;) {
     siginfo_t info = {};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    if (info.si_pid == sentry || info.si_pid == gofer)
-      return;  // first in line; the loop sees it by its pidfd
+    if (std::ranges::find(spared, info.si_pid) != spared.end()) return;  // first in line; the keeper looks at it
     ::waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }
@@ -87,7 +87,7 @@ void kill_leftovers(pid_t session, std::chrono::milliseconds limit) {
     siginfo_t info = {};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return;  // no children at all
     for (const pid_t child : children()) {
-      if (::getsid(child) != session) continue;
+      if (child == session || ::getsid(child) != session) continue;
       found = true;
       ::kill(child, SIGKILL);
       alive |= ::waitpid(child, nullptr, WNOHANG) != child;

@@ -54,14 +54,14 @@ class Sleeper {
 TEST(ChildFiles, OnlyChildrenOfTheParentNamed) {
   const Sleeper sleeper;
   EXPECT_TRUE(open_child_text(sleeper.pid(), ::getpid(), "maps"));
-  EXPECT_EQ(open_child_text(sleeper.pid(), ::getppid(), "maps").error(), EPERM);
+  EXPECT_EQ(open_child_text(sleeper.pid(), ::getppid(), "maps").error(), ESRCH);
   EXPECT_EQ(open_child_text(sleeper.pid(), ::getpid(), "environ").error(), EINVAL);
   EXPECT_EQ(open_child_text(sleeper.pid(), ::getpid(), "../1/maps").error(), EINVAL);
   // The list of the sentry's children is of the sentry alone.
   EXPECT_TRUE(open_child_text(::getpid(), ::getpid(), "children"));
   EXPECT_EQ(open_child_text(sleeper.pid(), ::getpid(), "children").error(), EINVAL);
-  EXPECT_EQ(open_child_mem(1, ::getpid()).error(), EPERM);
-  EXPECT_EQ(signal_child(sleeper.pid(), 1, SIGKILL).error(), EPERM);
+  EXPECT_EQ(open_child_mem(1, ::getpid()).error(), ESRCH);
+  EXPECT_EQ(signal_child(sleeper.pid(), 1, SIGKILL).error(), ESRCH);
   EXPECT_EQ(signal_child(0, ::getpid(), SIGKILL).error(), ESRCH);
   EXPECT_EQ(signal_child(-1, ::getpid(), SIGKILL).error(), ESRCH);
   ASSERT_EQ(::waitpid(sleeper.pid(), nullptr, WNOHANG), 0);
