@@ -114,6 +114,7 @@ class GuestThread : public RefCounted {
   bool kicked = false;        // a SIGURG is under way
   bool awaits_window = false; // its next reply carries the window's descriptor
   uint64_t token = 0;         // expected at hello
+  int64_t ordered_ms = 0;     // since when that is awaited
   // The clone that it may make next; matched against all six registers.
   bool clone_approved = false;
   bool clone_ordered = false;  // its next words must be the report of a clone
@@ -208,6 +209,7 @@ class AddressSpace : public RefCounted {
   Window window;
   pid_t host_pid = 0;       // 0 until its hello
   bool gone = false;        // the host process is dead
+  bool frozen = false;      // the host process is stopped: Platform::freeze
   bool has_shared_memory = false;  // some shared mapping was ever made here, or inherited
   unsigned users = 0;       // guest thread groups living here (2 during vfork)
   // Process clones that it reported as failed since sweep number `failed_since` (Platform::sweep).

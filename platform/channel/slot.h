@@ -108,6 +108,22 @@ struct uks_signal {
   unsigned char info[128];  // siginfo_t
 };
 
+// What recvmsg(2) needs to receive one descriptor: its msghdr, iovec and control message, as the kernel has them.
+struct uks_landing {
+  uint64_t name, name_length;
+  uint64_t parts, part_count;
+  uint64_t control, control_length;
+  uint64_t flags;
+  uint64_t part_base, part_length;
+  uint64_t message_length;  // struct cmsghdr
+  int32_t level, type;
+  int32_t number;
+  int32_t pad;
+  char bytes[8];
+};
+// What the hand-off returns if the number of the descriptor that came is the one in the slot's landing.
+#define UKS_LANDED 0x7fff0001
+
 struct uks_slot {
   // Written by the stub.
   uint32_t event;
@@ -139,6 +155,8 @@ struct uks_slot {
   uint32_t copy_turn;
   uint32_t copy_done;
   int64_t copy_result;
+  // With a tracer: where recvmsg(2) puts a descriptor that comes with an answer, and finds how to.
+  struct uks_landing landing;
 };
 
 // First bytes of the stub's text: where its parts lie, as offsets from the region's base.

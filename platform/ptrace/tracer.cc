@@ -9,7 +9,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "platform/base/fd_message.h"
 #include "platform/base/log.h"
@@ -31,15 +33,31 @@ bool go_on(pid_t tid, int signo, __ptrace_request how = PTRACE_CONT) {
   return ptrace(how, tid, nullptr, static_cast<long>(signo)) == 0;
 }
 
-// What recvmsg(2) needs, in the tracee's memory below its stack pointer.
-struct Landing {
-  msghdr header;
-  iovec part;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  char byte[8];
-};
-static_assert(sizeof(Landing) % sizeof(long) == 0);
+// What recvmsg(2) sees in a landing.
+static_assert(offsetof(uks_landing, part_base) == sizeof(msghdr));
+static_assert(offsetof(uks_landing, parts) == offsetof(msghdr, msg_iov));
+static_assert(offsetof(uks_landing, control) == offsetof(msghdr, msg_control));
+static_assert(offsetof(uks_landing, message_length) == sizeof(msghdr) + sizeof(iovec));
+static_assert(offsetof(uks_landing, number) - offsetof(uks_landing, message_length) == CMSG_LEN(0));
+static_assert(offsetof(uks_landing, bytes) - offsetof(uks_landing, message_length) == CMSG_SPACE(sizeof(int)));
+static_assert(sizeof(uks_landing) % sizeof(long) == 0);
+// Where it lies for want of a slot.
 constexpr uint64_t kBelowStack = 1024;
+
+bool is_death(const siginfo_t& info) {
+  return info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
+}
+
+uks_landing make_landing(uint64_t at) {
+  uks_landing landing{};
+  landing.parts = at + offsetof(uks_landing, part_base);
+  landing.part_count = 1;
+  landing.control = at + offsetof(uks_landing, message_length);
+  landing.control_length = CMSG_SPACE(sizeof(int));
+  landing.part_base = at + offsetof(uks_landing, bytes);
+  landing.part_length = 1;
+  return landing;
+}
 
 }  // namespace
 
@@ -74,50 +92,46 @@ void Tracer::run(pid_t zygote, std::mutex& mutex, std::condition_variable& attac
   for (;;) {
     // Both signals are blocked: what arrives between the look and the wait ends the wait.
     // All that have stopped before any goes on: waitid(2) looks at the newest tracee first, which could
-    // keep the others waiting for ever.
-    bool busy = serve_commands();
-    while (serve_stop()) busy = true;
-    if (!busy) (void)sigwaitinfo(&news, nullptr);
+    // keep the others waiting for ever. And no more than these before the answers have their turn.
+    collect_stops();
+    const bool ordered = serve_commands();
+    for (const Stop& stop : stops_) stopped(stop.tid, stop.status);
+    if (stops_.empty() && !ordered) (void)sigwaitinfo(&news, nullptr);
   }
 }
 
-bool Tracer::serve_stop() {
-  siginfo_t info{};
-  if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0 || info.si_pid == 0) return false;
-  const pid_t tid = info.si_pid;
-  if (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED) {
-    died(tid);
-    return true;
+void Tracer::collect_stops() {
+  stops_.clear();
+  for (;;) {
+    siginfo_t info{};
+    while (waitid(P_ALL, 0, &info, WSTOPPED | WNOHANG | __WALL) == 0 && info.si_pid != 0) {
+      stops_.push_back({info.si_pid, info.si_status});
+      info = {};
+    }
+    // This sees tracees' stops as well, whatever the options say: the reaper cannot wait by itself.
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 || info.si_pid == 0) return;
+    if (is_death(info)) return report_death(info.si_pid);
   }
-  if (waitid(P_PID, static_cast<id_t>(tid), &info, WSTOPPED | WNOHANG | __WALL) == 0 && info.si_pid == tid) {
-    stopped(tid, info.si_status);
-  }
-  return true;
 }
 
-void Tracer::died(pid_t pid) {
-  waiting_.erase(pid);
-  if (receiver_ == pid) finish_donation(0);
-  std::function<void(pid_t)> on_death;
-  {
-    const std::lock_guard lock(mutex_);
-    on_death = on_death_;
-    // Nobody knows it any more when they are looked at, and its number may be another's.
-    std::erase_if(notifications_, [pid](const Notification& n) { return n.tid == static_cast<uint32_t>(pid); });
-  }
-  siginfo_t info{};
-  if (on_death) {
-    on_death(pid);
-  } else {
-    (void)waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
-  }
+// The kernel's lock is the reaper's to wait for: its holder may wait for a stub that only this thread can let go on.
+void Tracer::report_death(pid_t tid) {
+  if (dying_ == tid) return;
+  dying_ = tid;
+  const std::lock_guard lock(mutex_);
+  dead_ = tid;
+  death_.notify_one();
 }
 
 void Tracer::stopped(pid_t tid, int status) {
   const int signo = status & 0xff;
   const int event = status >> 8;
   if (signo == kSyscallStop) {
-    finish_donation(tid);
+    if (tid == receiver_) {
+      finish_donation(tid);
+    } else {
+      go_on(tid, 0);
+    }
     return;
   }
   if (event == PTRACE_EVENT_STOP) {
@@ -135,6 +149,10 @@ void Tracer::stopped(pid_t tid, int status) {
                          static_cast<int32_t>(registers.orig_rax),
                          {registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9}};
     const std::lock_guard lock(mutex_);
+    // Dead meanwhile: nobody knows it any more when that is looked at, and its number may be another's.
+    for (const Command& command : commands_) {
+      if (command.kind == Command::kDied && thread_of(command.id) == tid) return;
+    }
     notifications_.push_back(n);
     arrived_.notify_one();
     return;
@@ -154,6 +172,15 @@ bool Tracer::serve_commands() {
 
 void Tracer::carry_out(Command command) {
   const pid_t tid = thread_of(command.id);
+  if (command.kind == Command::kDied) {
+    waiting_.erase(tid);
+    if (receiver_ == tid) finish_donation(0);
+    return;
+  }
+  if (command.kind == Command::kReaped) {
+    dying_ = 0;  // the next one is looked for
+    return;
+  }
   const auto it = waiting_.find(tid);
   if (it == waiting_.end() || it->second != command.id) return;  // it died
   if (command.kind == Command::kDonate) {
@@ -184,9 +211,10 @@ void Tracer::donate_next() {
     if (ptrace(PTRACE_GETREGS, tid, nullptr, &registers) != 0) continue;
 
     const char byte = 0;
-    const bool sent = aim_at_donation(tid, registers) && send_message(sending_.get(), &byte, 1, command.fd.get());
+    const bool sent = aim_at_donation(tid, registers, command.landing) && send_message(sending_.get(), &byte, 1, command.fd.get());
     if (sent) {
       receiver_ = tid;
+      lands_in_slot_ = command.landing != 0;
     } else {
       LOG_WARN_LIMITED("handing over a descriptor failed: errno {}", errno);
       registers.orig_rax = ~0ull;
@@ -197,20 +225,17 @@ void Tracer::donate_next() {
   }
 }
 
-bool Tracer::aim_at_donation(pid_t tid, user_regs_struct& registers) {
-  const uint64_t at = (registers.rsp - kBelowStack) & ~uint64_t{15};
-  Landing landing{};
-  landing.header.msg_iov = reinterpret_cast<iovec*>(at + offsetof(Landing, part));
-  landing.header.msg_iovlen = 1;
-  landing.header.msg_control = reinterpret_cast<void*>(at + offsetof(Landing, control));
-  landing.header.msg_controllen = sizeof landing.control;
-  landing.part.iov_base = reinterpret_cast<void*>(at + offsetof(Landing, byte));
-  landing.part.iov_len = 1;
-  // Wherever a hostile stack pointer leads, it is the tracee's own memory that changes.
-  for (size_t i = 0; i < sizeof landing; i += sizeof(long)) {
-    long word;
-    memcpy(&word, reinterpret_cast<const char*>(&landing) + i, sizeof word);
-    if (ptrace(PTRACE_POKEDATA, tid, at + i, word) != 0) return false;
+bool Tracer::aim_at_donation(pid_t tid, user_regs_struct& registers, uint64_t landing) {
+  uint64_t at = landing;
+  if (at == 0) {
+    at = (registers.rsp - kBelowStack) & ~uint64_t{15};
+    const uks_landing made = make_landing(at);
+    // Wherever a hostile stack pointer leads, it is the tracee's own memory that changes.
+    for (size_t i = 0; i < sizeof made; i += sizeof(long)) {
+      long word;
+      memcpy(&word, reinterpret_cast<const char*>(&made) + i, sizeof word);
+      if (ptrace(PTRACE_POKEDATA, tid, at + i, word) != 0) return false;
+    }
   }
   registers.orig_rax = SYS_recvmsg;
   registers.rdi = 0;
@@ -219,14 +244,14 @@ bool Tracer::aim_at_donation(pid_t tid, user_regs_struct& registers) {
   return true;
 }
 
-Result<int> Tracer::received_number(pid_t tid, const user_regs_struct& registers) {
-  if (registers.rax != 1) return Err(EPROTO);
+int64_t Tracer::donation_result(pid_t tid, const user_regs_struct& registers) {
+  // Wrong only if the guest interferes with its own stub.
+  if (registers.rax != 1) return -ENOSYS;
+  if (lands_in_slot_) return UKS_LANDED;
   errno = 0;
-  const uint64_t at = registers.rsi + offsetof(Landing, control) + CMSG_LEN(0);
-  const long word = ptrace(PTRACE_PEEKDATA, tid, at, nullptr);
+  const long word = ptrace(PTRACE_PEEKDATA, tid, registers.rsi + offsetof(uks_landing, number), nullptr);
   const int number = static_cast<int>(word & 0xffffffff);
-  if (errno != 0 || number <= 0) return Err(EPROTO);
-  return number;
+  return errno != 0 || number <= 0 ? -ENOSYS : number;
 }
 
 // `tid`: stopped at the end of its recvmsg; 0: it died.
@@ -237,8 +262,7 @@ void Tracer::finish_donation(pid_t tid) {
   (void)recv(receiving_.get(), &byte, 1, MSG_DONTWAIT);
   user_regs_struct registers;
   if (tid != 0 && ptrace(PTRACE_GETREGS, tid, nullptr, &registers) == 0) {
-    // Wrong only if the guest interferes with its own stub.
-    registers.rax = static_cast<uint64_t>(int64_t{received_number(tid, registers).value_or(-ENOSYS)});
+    registers.rax = static_cast<uint64_t>(donation_result(tid, registers));
     if (ptrace(PTRACE_SETREGS, tid, nullptr, &registers) == 0) go_on(tid, 0);
   }
   donate_next();
@@ -250,6 +274,10 @@ Result<void> Tracer::enqueue(Command command) {
   bool first;
   {
     const std::lock_guard lock(mutex_);
+    if (command.kind == Command::kDied) {
+      const auto tid = static_cast<uint32_t>(thread_of(command.id));
+      std::erase_if(notifications_, [tid](const Notification& n) { return n.tid == tid; });
+    }
     first = commands_.empty();
     commands_.push_back(std::move(command));
   }
@@ -265,21 +293,27 @@ Result<Notification> Tracer::receive() {
   return n;
 }
 
-Result<void> Tracer::reply(uint64_t id, int64_t value) { return enqueue({Command::kReply, id, value, {}}); }
+Result<void> Tracer::reply(uint64_t id, int64_t value) { return enqueue({Command::kReply, id, value, {}, 0}); }
 
-Result<void> Tracer::approve(uint64_t id) { return enqueue({Command::kApprove, id, 0, {}}); }
+Result<void> Tracer::approve(uint64_t id) { return enqueue({Command::kApprove, id, 0, {}, 0}); }
 
-Result<void> Tracer::reply_with_fd(uint64_t id, int fd, int) {
+Result<void> Tracer::reply_with_fd(uint64_t id, int fd, int, uint64_t landing) {
   // The caller's may be closed before it is sent.
   UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!own) return HostErr();
-  return enqueue({Command::kDonate, id, 0, std::move(own)});
+  return enqueue({Command::kDonate, id, 0, std::move(own), landing});
 }
 
-bool Tracer::report_deaths(std::function<void(pid_t)> died) {
-  const std::lock_guard lock(mutex_);
-  on_death_ = std::move(died);
-  return true;
+void Tracer::prepare(uks_landing& place, uint64_t landing) { place = make_landing(landing); }
+
+pid_t Tracer::wait_for_death() {
+  std::unique_lock lock(mutex_);
+  death_.wait(lock, [this] { return dead_ != 0; });
+  return std::exchange(dead_, 0);
 }
+
+void Tracer::reaped(pid_t tid) { (void)enqueue({Command::kReaped, make_id(0, tid), 0, {}, 0}); }
+
+void Tracer::forget(pid_t tid) { (void)enqueue({Command::kDied, make_id(0, tid), 0, {}, 0}); }
 
 }  // namespace uks

@@ -33,30 +33,40 @@ class Tracer final : public Notifier {
   Result<Notification> receive() override;
   Result<void> reply(uint64_t id, int64_t value) override;
   Result<void> approve(uint64_t id) override;
-  Result<void> reply_with_fd(uint64_t id, int fd, int number) override;
-  bool report_deaths(std::function<void(pid_t)> died) override;
+  Result<void> reply_with_fd(uint64_t id, int fd, int number, uint64_t landing) override;
+  void prepare(uks_landing& place, uint64_t landing) override;
+  bool traces() const override { return true; }
+  pid_t wait_for_death() override;
+  void forget(pid_t tid) override;
+  void reaped(pid_t tid) override;
 
  private:
   struct Command {
-    enum Kind { kReply, kApprove, kDonate } kind;
+    enum Kind { kReply, kApprove, kDonate, kDied, kReaped } kind;
     uint64_t id;
     int64_t value;
     UniqueFd fd;
+    uint64_t landing;
+  };
+  struct Stop {
+    pid_t tid;
+    int status;
   };
   Tracer() = default;
   void run(pid_t zygote, std::mutex& mutex, std::condition_variable& attached, std::optional<int>& error);
+  // Takes note of all that have stopped, without letting any go on, and of one that is dead.
+  void collect_stops();
+  void report_death(pid_t tid);
   // True if something was there.
-  bool serve_stop();
   bool serve_commands();
   void stopped(pid_t tid, int status);
-  void died(pid_t pid);
   void carry_out(Command command);
   // The next descriptor that waits, if none is on its way.
   void donate_next();
-  bool aim_at_donation(pid_t tid, user_regs_struct& registers);
+  bool aim_at_donation(pid_t tid, user_regs_struct& registers, uint64_t landing);
   void finish_donation(pid_t tid);
-  // The number of the descriptor that a tracee has just received; EPROTO: it has destroyed the message.
-  Result<int> received_number(pid_t tid, const user_regs_struct& registers);
+  // What the hand-off returns to a tracee that has just received a descriptor, or has not (-ENOSYS).
+  int64_t donation_result(pid_t tid, const user_regs_struct& registers);
   Result<void> enqueue(Command command);
 
   std::thread thread_;
@@ -68,12 +78,16 @@ class Tracer final : public Notifier {
   uint64_t serial_ = 0;
   std::deque<Command> donations_;
   pid_t receiver_ = 0;  // the tracee that a descriptor is on its way to
+  bool lands_in_slot_ = false;  // that descriptor
+  std::vector<Stop> stops_;
+  pid_t dying_ = 0;  // told to the reaper, and not yet reaped
 
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Notification> notifications_;
   std::vector<Command> commands_;
-  std::function<void(pid_t)> on_death_;
+  std::condition_variable death_;
+  pid_t dead_ = 0;  // for the reaper
 };
 
 }  // namespace uks

@@ -184,6 +184,7 @@ static void serve(struct uks_thread_area* area, struct kernel_ucontext* uc, uint
       slot->event = event;
       donated = stub_syscall(__NR_getppid, UKS_HANDOFF_MAGIC, UKS_HANDOFF, area->index, 0, 0, 0);
       if (donated == -kEnosys) die();
+      if (donated == UKS_LANDED) donated = slot->landing.number;
     }
     const uint32_t action = slot->action;
     uint32_t count = action == UKS_ACTION_COPY ? 0 : slot->order_count;

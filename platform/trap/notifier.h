@@ -3,9 +3,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 
 #include "platform/base/result.h"
+#include "platform/channel/slot.h"
 
 namespace uks {
 
@@ -31,14 +31,20 @@ class Notifier {
   // Lets the kernel carry the call out as its registers say.
   virtual Result<void> approve(uint64_t id) = 0;
   // Gives the stub process `fd` and answers with its number there, in one step: `number` if the notifier
-  // can choose.
-  virtual Result<void> reply_with_fd(uint64_t id, int fd, int number) = 0;
-  // Whether this one sees children die; then it calls `died` for each that may be reaped, from a thread
-  // that holds no lock, and nobody else may wait for children.
-  virtual bool report_deaths(std::function<void(pid_t)> died) {
-    (void)died;
-    return false;
+  // can choose. `landing`: where the thread has its slot's landing, which prepare() has filled; 0: its process
+  // has no window yet.
+  virtual Result<void> reply_with_fd(uint64_t id, int fd, int number, uint64_t landing) = 0;
+  virtual void prepare(uks_landing& place, uint64_t landing) {
+    (void)place;
+    (void)landing;
   }
+  // Whether stubs' threads are tracees: waiting for children then reports dead threads as well.
+  virtual bool traces() const { return false; }
+  // Blocks until a child (or tracee) is dead, which is left to be reaped; 0: there are none any more. For one thread.
+  virtual pid_t wait_for_death();
+  // Before that is reaped, and its number may be another's, and afterwards.
+  virtual void forget(pid_t tid) { (void)tid; }
+  virtual void reaped(pid_t tid) { (void)tid; }
 };
 
 }  // namespace uks

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <ctime>
 
@@ -80,8 +81,8 @@ void Platform::start(PlatformClient& client, unsigned pool_size) {
     for (unsigned i = 0; i < kWorkers; i++) shard->workers[i] = std::thread([this, &shard, i] { work(*shard, i); });
   }
   watcher_ = std::thread([this] { watch(); });
-  for (auto& shard : shards_) traced_ |= shard->notifier->report_deaths([this](pid_t pid) { reap(pid); });
-  if (!traced_) reaper_ = std::thread([this] { reap(); });
+  for (auto& shard : shards_) traced_ |= shard->notifier->traces();
+  reaper_ = std::thread([this] { reap(); });
 }
 
 GuestThread* Platform::new_thread(const Ref<AddressSpace>& mm, unsigned index) {
@@ -227,21 +228,22 @@ void Platform::watch() {
 }
 
 void Platform::reap() {
-  for (;;) {
-    siginfo_t info{};
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | __WALL) != 0) {
-      if (errno == EINTR) continue;
-      return;  // no children are left: the zygotes are gone, and on_fatal has been called
-    }
-    reap(info.si_pid);
+  // All shards' children are this process's.
+  Notifier& notifier = *shards_[0]->notifier;
+  // No children are left: the zygotes are gone, and on_fatal has been called.
+  while (const pid_t pid = notifier.wait_for_death()) {
+    reap(notifier, pid);
   }
 }
 
-void Platform::reap(pid_t pid) {
+void Platform::reap(Notifier& notifier, pid_t pid) {
   siginfo_t info{};
   lock_.lock();
+  const bool process = is_child(pid);
+  notifier.forget(pid);
   (void)waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
-  process_died(pid);
+  notifier.reaped(pid);
+  if (process) process_died(pid);
   unlock_and_flush();
 }
 
@@ -261,7 +263,7 @@ void Platform::unlock_and_send() {
     if (out.approve) {
       (void)out.notifier->approve(out.id);
     } else if (out.fd >= 0) {
-      if (const auto sent = out.notifier->reply_with_fd(out.id, out.fd, out.number); !sent && sent.error() != ENOENT) {
+      if (const auto sent = out.notifier->reply_with_fd(out.id, out.fd, out.number, out.landing); !sent && sent.error() != ENOENT) {
         LOG_WARN_LIMITED("handing over a descriptor failed: errno {}", sent.error().value);
         (void)out.notifier->reply(out.id, -ENOSYS);
       }
@@ -426,7 +428,7 @@ void Platform::handle_clone(GuestThread* thread, const Notification& n) {
     return;
   }
   thread->clone_approved = false;
-  outgoing_.push_back({&notifier_of(*thread), n.id, true, -1, 0, {}, {}});
+  outgoing_.push_back({&notifier_of(*thread), n.id, true, -1, 0, 0, {}, {}});
 }
 
 void Platform::handle_hello(const Notification& n) {
@@ -498,11 +500,14 @@ void Platform::reply(GuestThread& thread, Reply reply) {
   write_reply(thread, reply);
   thread.in_sentry = false;
   Outgoing out{&notifier_of(thread), thread.notification, false, reply.donated.get(),
-               UKS_FIRST_FD + static_cast<int>(thread.index()), std::move(reply.donated), {}};
+               UKS_FIRST_FD + static_cast<int>(thread.index()), 0, std::move(reply.donated), {}};
   // The first answer to a new process, whenever it comes, brings its window; the slot is filled by now.
   if (std::exchange(thread.awaits_window, false)) {
     out.fd = thread.mm().window.fd();
     out.mm = Ref<AddressSpace>(&thread.mm());
+  } else if (out.fd >= 0 && traced_) {
+    out.landing = layout_.base + UKS_STUB_WINDOW + uint64_t{thread.index()} * UKS_SLOT_SIZE + offsetof(uks_slot, landing);
+    out.notifier->prepare(thread.slot()->landing, out.landing);
   }
   if (thread.copying == Copying::kInTurns) end_turns(thread);
   if (thread.copying == Copying::kEnding) {
@@ -589,6 +594,7 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
   const unsigned index = plan.same_memory ? TRY(mm->allocate_slot()) : parent.index();
   GuestThread* child = new_thread(mm, index);
   child->token = new_token();
+  child->ordered_ms = now_ms();
   awaited_[child->token] = child;
 
   const uint64_t base = layout_.base;
@@ -609,7 +615,7 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
   parent.clone_ordered = true;
   parent.link_child(*child);
   parent.cloned_pid = 0;
-  if (!plan.same_memory) client_->sweep_later(kHelloPatienceMs);
+  client_->sweep_later(kHelloPatienceMs);
   uks_slot* slot = parent.slot();
   for (size_t i = 0; i < 6; i++) store(slot->clone_args[i], parent.clone_args[i]);
   store(slot->token, child->token);
@@ -652,6 +658,17 @@ void Platform::kick(GuestThread& thread) {
   (void)syscall(SYS_tgkill, thread.mm().host_pid, thread.host_tid, SIGURG);
 }
 
+void Platform::freeze(AddressSpace& mm) {
+  mm.frozen = true;
+  keeper_.send(keeper::Op::kKill, mm.host_pid, SIGSTOP);
+}
+
+void Platform::thaw(AddressSpace& mm) {
+  mm.frozen = false;
+  for (const auto& thread : mm.threads) thread->ordered_ms = now_ms();
+  if (!mm.gone) keeper_.send(keeper::Op::kKill, mm.host_pid, SIGCONT);
+}
+
 // ---- The pool
 
 void Platform::refill() {
@@ -682,7 +699,25 @@ void Platform::suspect_stray() {
   client_->sweep_later(1000);
 }
 
+void Platform::end_silent_threads() {
+  const int64_t now = now_ms();
+  std::vector<Ref<AddressSpace>> liars;
+  bool any = false;
+  for (const auto& [token, thread] : awaited_) {
+    AddressSpace& mm = thread->mm();
+    if (mm.host_pid == 0 || mm.gone) continue;  // a process: see below
+    any = true;
+    if (!mm.frozen && now - thread->ordered_ms >= kHelloPatienceMs) liars.emplace_back(&mm);
+  }
+  for (const auto& mm : liars) {
+    LOG_WARN_LIMITED("a thread of host process {} says nothing; its process is ended", mm->host_pid);
+    end_process(*mm);
+  }
+  if (any) client_->sweep_later(kHelloPatienceMs / 4);
+}
+
 void Platform::sweep() {
+  end_silent_threads();
   // Without that file (a kernel without CONFIG_PROC_CHILDREN) suspects stay suspects, and count.
   const auto text = keeper_.open(keeper::Op::kOpenMaps, getpid(), "children");
   std::map<pid_t, int64_t> strangers;

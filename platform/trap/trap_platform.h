@@ -84,8 +84,12 @@ class Platform final : public MemoryByOrder {
   // Makes a running thread come in.
   void kick(GuestThread& thread);
   // Has host processes killed that were ordered and have not said who they are in kHelloPatience: a
-  // hostile guest could otherwise run more of them than are counted, beyond the life of its own.
+  // hostile guest could otherwise run more of them than are counted, beyond the life of its own. And those with
+  // threads of that kind, which cannot be kicked.
   void sweep();
+  // The keeper stops the host process, and lets it go on.
+  void freeze(AddressSpace& mm);
+  void thaw(AddressSpace& mm);
   const StubLayout& layout() const { return layout_; }
   keeper::Channel& keeper() { return keeper_; }
   size_t process_count() const { return by_pid_.size(); }
@@ -142,6 +146,7 @@ class Platform final : public MemoryByOrder {
     bool approve;
     int fd;                 // -1: none
     int number;             // what it is to be called in the stub
+    uint64_t landing;       // with a tracer: where the thread receives it
     UniqueFd owned;         // keeps `fd` open where it is ours to close
     Ref<AddressSpace> mm;   // ... or this does (a window)
   };
@@ -161,8 +166,7 @@ class Platform final : public MemoryByOrder {
   bool blocked_lately() const;
   void unlock_and_send() UKS_TSA(no_thread_safety_analysis);
   void reap();
-  // A child that may be reaped now.
-  void reap(pid_t pid);
+  void reap(Notifier& notifier, pid_t pid);
   void handle(Shard& shard, const Notification& n);
   void handle_hello(const Notification& n);
   void handle_clone(GuestThread* thread, const Notification& n);
@@ -172,6 +176,7 @@ class Platform final : public MemoryByOrder {
   void child_vanished(GuestThread* child);
   void process_died(pid_t pid);
   void refill();
+  void end_silent_threads();
   void deny(const Notification& n);
   void end_liar(GuestThread& thread, const char* lie);
   // A host process that was ordered may exist that nobody is accountable for.
@@ -199,7 +204,7 @@ class Platform final : public MemoryByOrder {
   unsigned pool_size_ = 1;
   unsigned full_pool_ = 0;
   bool forked_ = false;
-  bool traced_ = false;  // by a tracer, which also sees deaths
+  bool traced_ = false;  // stubs' threads are tracees
   unsigned in_the_making_ = 0;
   size_t next_shard_ = 0;  // whose zygote makes the next stub
   std::deque<GuestThread*> pool_;

@@ -15,10 +15,12 @@
 namespace uks {
 namespace {
 
+// A thread that has not said hello yet counts, but for a new process's (Platform::sweep).
 bool is_running(const Task& task) {
   const GuestThread* thread = task.thread.get();
-  return thread && !thread->gone && !thread->in_sentry && thread->host_tid != 0 && !thread->mm().gone;
+  return thread && !thread->gone && !thread->in_sentry && thread->mm().host_pid != 0 && !thread->mm().gone;
 }
+bool is_deaf(const Task& task) { return is_running(task) && (task.thread->kicked || task.thread->host_tid == 0); }
 
 }  // namespace
 
@@ -27,15 +29,21 @@ DeafStops::DeafStops(Kernel& kernel) : kernel_(kernel), timer_(*this) {}
 
 void DeafStops::watch(ThreadGroup& group) {
   if (std::none_of(group.threads.begin(), group.threads.end(), [](const Task* t) { return is_running(*t); })) return;
-  const Ref<ThreadGroup> ref(&group);
-  if (std::find(watched_.begin(), watched_.end(), ref) == watched_.end()) watched_.push_back(ref);
-  if (!timer_.armed()) timer_.arm(monotonic_now() + kPatience);
+  const auto is_it = [&](const Watched& watched) { return watched.group.get() == &group; };
+  if (std::none_of(watched_.begin(), watched_.end(), is_it)) {
+    watched_.push_back({Ref<ThreadGroup>(&group), monotonic_now() + kPatience});
+  }
+  if (!timer_.armed()) timer_.arm(watched_.front().until);
 }
 
 void DeafStops::look() {
-  const std::vector<Ref<ThreadGroup>> groups = std::move(watched_);
-  watched_.clear();
-  for (const auto& group : groups) look_at(*group);
+  const MonotonicNs now = monotonic_now();
+  while (!watched_.empty() && watched_.front().until <= now) {
+    const Ref<ThreadGroup> group = std::move(watched_.front().group);
+    watched_.pop_front();
+    look_at(*group);
+  }
+  if (!watched_.empty() && !timer_.armed()) timer_.arm(watched_.front().until);
 }
 
 void DeafStops::look_at(ThreadGroup& group) {
@@ -43,7 +51,7 @@ void DeafStops::look_at(ThreadGroup& group) {
   const std::vector<Task*> threads = group.threads;
   for (Task* task : threads) {
     if (group.stopped) break;
-    if (!is_running(*task) || !task->thread->kicked) continue;
+    if (!is_deaf(*task)) continue;
     SignalMask stops = (task->pending.pending() | group.pending.pending()) & ~task->blocked_signals & kStopSignals;
     for (; stops; stops &= stops - 1) {
       const int signo = std::countr_zero(stops) + 1;
@@ -58,10 +66,10 @@ void DeafStops::look_at(ThreadGroup& group) {
   if (!group.stopped || frozen_.contains(group.pid)) return;
   for (Task* task : threads) {
     // A group that shares its memory with another (vfork) would stop that as well.
-    if (!is_running(*task) || !task->thread->kicked || task->mm->users > 1) continue;
+    if (!is_deaf(*task) || task->mm->users > 1) continue;
     LOG_DEBUG("task {}: deaf to kicks, its host process is stopped", task->tid());
     frozen_[group.pid] = task->mm;
-    kernel_.platform->keeper().send(keeper::Op::kKill, task->mm->host_pid, SIGSTOP);
+    kernel_.platform->freeze(*task->mm);
     return;
   }
 }
@@ -69,7 +77,7 @@ void DeafStops::look_at(ThreadGroup& group) {
 void DeafStops::thaw(ThreadGroup& group) {
   const auto it = frozen_.find(group.pid);
   if (it == frozen_.end()) return;
-  if (!it->second->gone) kernel_.platform->keeper().send(keeper::Op::kKill, it->second->host_pid, SIGCONT);
+  kernel_.platform->thaw(*it->second);
   frozen_.erase(it);
 }
 

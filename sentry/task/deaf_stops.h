@@ -1,5 +1,6 @@
 // DeafStops: job-control stops of threads that do not come in when they are kicked.
 #pragma once
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -12,7 +13,7 @@ class Kernel;
 class ThreadGroup;
 
 // A stop signal is carried out by the thread that it reaches, and a stopped group's other threads park when
-// they come in. One that blocks the host's signals by a forged frame never does. After kPatience the stop is
+// they come in. One that blocks the host's signals by a forged frame never does, nor one that has never said hello. After kPatience the stop is
 // carried out without it, and the keeper stops its whole host process. A thread that is only slow loses
 // nothing: the kick waits for it.
 class DeafStops {
@@ -36,7 +37,11 @@ class DeafStops {
 
   Kernel& kernel_;
   Watch timer_;
-  std::vector<Ref<ThreadGroup>> watched_;
+  struct Watched {
+    Ref<ThreadGroup> group;
+    MonotonicNs until;
+  };
+  std::deque<Watched> watched_;  // the oldest first
   std::map<pid_t, Ref<AddressSpace>> frozen_;  // by group
 };
 

@@ -174,6 +174,52 @@ HOSTILE_CASE(denied_threads, kKilled) {
   fail("%d threads were made that nobody counts", made);
 }
 
+// A thread that runs and never says hello: it cannot be kicked.
+void make_silent_thread(void (*body)()) {
+  static char stack[65536] __attribute__((aligned(4096)));
+  call_by_hand(SYS_clone, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+               reinterpret_cast<uint64_t>(stack + sizeof stack));
+  uks_slot* slot = stub().slot(kMainSlot);
+  CHECK_THAT(slot->action == UKS_ACTION_CLONE);
+  *reinterpret_cast<uint64_t*>(slot->clone_args[1]) = reinterpret_cast<uint64_t>(body);
+  const long thread = clone_as_ordered();
+  CHECK_THAT(thread > 0);
+  slot->result = thread;
+  (void)hand_over(UKS_EVENT_CLONED);
+}
+HOSTILE_CASE(silent_thread, kKilledLate) {
+  make_silent_thread(spin);
+  for (;;) pause();
+}
+volatile uint64_t* spins;
+void count_spins() {
+  for (;;) *spins = *spins + 1;
+}
+HOSTILE_CASE(silent_thread_is_stopped, kReturns) {
+  (void)stub();
+  spins = static_cast<uint64_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  CHECK_THAT(spins != MAP_FAILED);
+  const pid_t child = fork();
+  if (child == 0) {
+    make_silent_thread(count_spins);
+    for (;;) pause();
+  }
+  const auto counts = [](int ms) {
+    const uint64_t before = *spins;
+    for (int i = 0; i < ms / 10 && *spins == before; i++) usleep(10'000);
+    return *spins != before;
+  };
+  CHECK_THAT(counts(2000));
+  CHECK_THAT(kill(child, SIGSTOP) == 0);
+  int status = 0;
+  CHECK_THAT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+  for (int tries = 0; counts(100); tries++) CHECK_THAT(tries < 300);
+  CHECK_THAT(kill(child, SIGCONT) == 0);
+  CHECK_THAT(counts(2000));
+  CHECK_THAT(kill(child, SIGKILL) == 0);
+  CHECK_THAT(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+}
+
 // A process says the hello of a thread that another thread of the same program was told to make: it would
 // live on as a process that nobody knows.
 std::atomic<uint64_t> other_token;

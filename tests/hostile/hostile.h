@@ -11,6 +11,7 @@ namespace hostile {
 enum class End {
   kReturns,  // by itself, with status 0
   kKilled,   // by SIGKILL: the sandbox takes it down
+  kKilledLate,  // ... within kLatePatienceMs
   kAny,      // in any way, within kPatienceMs
   kNever,    // not by itself: the runner's kill(2) must work
 };
@@ -89,5 +90,6 @@ class Random {
 
 // Milliseconds that a case may take.
 inline constexpr int kPatienceMs = 6000;
+inline constexpr int kLatePatienceMs = 30'000;
 
 }  // namespace hostile

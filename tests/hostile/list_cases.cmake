@@ -4,8 +4,17 @@ string(REPLACE "\n" ";" names "${names}")
 get_filename_component(folder "${PROGRAM}" DIRECTORY)
 set(text "")
 foreach(name ${names})
-  string(APPEND text "add_test([==[hostile.${name}]==] [==[${UKS}]==] exec --quiet --platform trap --ro "
+  # How it runs is in its name: traced_*, by_order_*, traced_by_order_*.
+  set(platform trap)
+  set(environment "")
+  if(name MATCHES "^traced_")
+    set(platform ptrace)
+  endif()
+  if(name MATCHES "^(traced_)?by_order_")
+    set(environment " ENVIRONMENT UKS_FEATURES=-proc_mem")
+  endif()
+  string(APPEND text "add_test([==[hostile.${name}]==] [==[${UKS}]==] exec --quiet --platform ${platform} --ro "
                      "[==[${folder}]==] -- [==[${PROGRAM}]==] ${name})\n"
-                     "set_tests_properties([==[hostile.${name}]==] PROPERTIES LABELS hostile TIMEOUT 60)\n")
+                     "set_tests_properties([==[hostile.${name}]==] PROPERTIES LABELS hostile TIMEOUT 60${environment})\n")
 endforeach()
 file(WRITE ${OUTPUT} "${text}")

@@ -89,6 +89,7 @@ bool ended_as_said(const Case& c, int status, bool by_us) {
     case End::kReturns:
       return !by_us && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     case End::kKilled:
+    case End::kKilledLate:
       return !by_us && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     case End::kAny:
       return !by_us;
@@ -114,7 +115,7 @@ int run(const Case& c) {
   }
   bool by_us = false;
   int status = 0;
-  int64_t deadline = now_ms() + (c.end == End::kNever ? 1000 : kPatienceMs);
+  int64_t deadline = now_ms() + (c.end == End::kNever ? 1000 : c.end == End::kKilledLate ? kLatePatienceMs : kPatienceMs);
   while (waitpid(child, &status, WNOHANG) == 0) {
     if (report->wrong_line) break;
     if (now_ms() > deadline) {

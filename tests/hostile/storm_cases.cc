@@ -1,4 +1,5 @@
 // Guests whose memory is never at rest, and what that costs the others.
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -102,6 +103,47 @@ HOSTILE_CASE(memory_storm, kReturns) {
   CHECK_THAT(waitpid(caller, &status, 0) == caller && WIFSIGNALED(status));
   // Two cores and four threads in between are a factor of their own.
   if (beside * 20 < alone) fail("%lu rounds a second, alone %lu", beside, alone);
+}
+
+// Calls that the stub serves itself are stops for the tracer all the same, each served at once: answers to others
+// have to have their turns.
+HOSTILE_CASE(traced_cheap_stops, kReturns) {
+  pid_t children[40];
+  for (pid_t& child : children) {
+    child = fork();
+    if (child == 0) {
+      for (;;) (void)syscall(SYS_brk, 0);
+    }
+  }
+  sleep_ms(500);
+  for (int i = 0; i < 100; i++) (void)syscall(SYS_getppid);
+  for (const pid_t child : children) kill(child, SIGKILL);
+}
+
+// Memory by orders, beside processes that come and go.
+HOSTILE_CASE(traced_by_order_beside_forks, kReturns) {
+  pid_t forking[2];
+  for (pid_t& parent : forking) {
+    parent = fork();
+    if (parent != 0) continue;
+    for (;;) {
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      waitpid(child, nullptr, 0);
+    }
+  }
+  const pid_t waiter = fork();
+  if (waiter == 0) {
+    static int word;
+    for (int i = 0; i < 300; i++) {
+      CHECK_THAT(syscall(SYS_futex, &word, 128 /* FUTEX_WAIT_PRIVATE */, 1, nullptr, nullptr, 0) == -1 && errno == EAGAIN);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  CHECK_THAT(waitpid(waiter, &status, 0) == waiter);
+  for (const pid_t parent : forking) kill(parent, SIGKILL);
+  if (status != 0) fail("status %#x", static_cast<unsigned>(status));
 }
 
 }  // namespace

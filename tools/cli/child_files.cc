@@ -3,6 +3,7 @@
 // free meanwhile.
 #include "tools/cli/child_files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/fsuid.h>
@@ -79,6 +80,22 @@ Result<UniqueFd> open_checked(pid_t pid, pid_t parent, const std::string& name, 
   return fd;
 }
 
+// A stop that is sent to a process waits for one thread that the kernel chooses, mostly the first; if that waits for
+// the sentry's answer, where only SIGKILL reaches it, the others run on. So each is sent its own: whichever
+// takes it stops them all.
+void stop_threads(pid_t pid) {
+  DIR* dir = ::opendir(("/proc/" + std::to_string(pid) + "/task").c_str());
+  if (!dir) return;
+  while (const dirent* entry = ::readdir(dir)) {
+    const std::string_view name = entry->d_name;
+    pid_t tid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), tid).ec == std::errc()) {
+      ::syscall(SYS_tgkill, pid, tid, SIGSTOP);  // a number of another process's thread is ESRCH
+    }
+  }
+  ::closedir(dir);
+}
+
 }  // namespace
 
 std::optional<pid_t> parse_stat_parent(std::string_view stat) {
@@ -100,6 +117,7 @@ Result<void> signal_child(pid_t pid, pid_t parent, int signo) {
   const UniqueFd pidfd = TRY(open_pidfd(pid));
   TRY(check_parent(pid, parent));
   if (::syscall(SYS_pidfd_send_signal, pidfd.get(), signo, nullptr, 0) != 0) return HostErr();
+  if (signo == SIGSTOP) stop_threads(pid);
   return {};
 }
 
