@@ -197,7 +197,7 @@ Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way) {
   zygote.window = TRY(Window::create());
   int pair[2];
   if (way == HandOff::kTracer) {
-    if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) != 0) return HostErr();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return HostErr();
     for (int i = 0; i < 2; i++) zygote.donations[i].reset(pair[i]);
   }
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return HostErr();
