@@ -565,6 +565,13 @@ void Platform::end_process(AddressSpace& mm) {
   }
 }
 
+bool Platform::holders_are_ending() const {
+  return std::any_of(by_pid_.begin(), by_pid_.end(), [](const auto& entry) {
+    const AddressSpace& mm = *entry.second;
+    return mm.users == 0 && mm.holds_any() && !mm.gone;
+  });
+}
+
 Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan) {
   if (!parent.in_sentry || parent.gone) return Err(EAGAIN);  // a zygote that was killed
   Ref<AddressSpace> mm(&parent.mm());

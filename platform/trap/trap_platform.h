@@ -93,6 +93,8 @@ class Platform final : public MemoryByOrder {
   const StubLayout& layout() const { return layout_; }
   keeper::Channel& keeper() { return keeper_; }
   size_t process_count() const { return by_pid_.size(); }
+  // Whether a process that was ended, but is not dead yet, keeps objects (AddressSpace::hold).
+  bool holders_are_ending() const;
 
   // ---- For every thread that changed kernel state: call it with the lock held; it runs what became
   // runnable, drops the lock, sends the replies.

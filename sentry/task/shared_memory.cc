@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <unordered_set>
 #include <vector>
 
 #include "platform/platform.h"
+#include "platform/trap/trap_platform.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
@@ -34,9 +36,21 @@ void let_go_unmapped(const Ref<AddressSpace>& mm) {
   mm->let_go(*stamp, mapped);
 }
 
+// A process whose end its parent has seen already may not be dead yet: the host's kernel takes its time over big
+// mappings. On Linux what it held is free by then.
+void wait_for_ending_holders(const Kernel& kernel) {
+  constexpr int kPatience = 1000;  // ms
+  for (int i = 0; i < kPatience && kernel.platform && kernel.platform->holders_are_ending(); i++) {
+    Unlocked unlocked;
+    const timespec pause{0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
 }  // namespace
 
 void let_all_go_unmapped(Kernel& kernel) {
+  wait_for_ending_holders(kernel);
   std::vector<Ref<AddressSpace>> all;
   for (const auto& [pid, group] : kernel.groups()) {
     if (!group->threads.empty() && group->threads.front()->mm) all.push_back(group->threads.front()->mm);

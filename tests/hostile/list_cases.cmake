@@ -1,20 +1,14 @@
 # Writes the ctest list of the hostile cases: PROGRAM --list, each under UKS, into OUTPUT.
 execute_process(COMMAND ${PROGRAM} --list OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" ";" names "${names}")
-get_filename_component(folder "${PROGRAM}" DIRECTORY)
 set(text "")
 foreach(name ${names})
-  # How it runs is in its name: traced_*, by_order_*, traced_by_order_*.
-  set(platform trap)
+  # How it runs is in its name: traced_* (platform ptrace, see run_outside()), by_order_*, traced_by_order_*.
   set(environment "")
-  if(name MATCHES "^traced_")
-    set(platform ptrace)
-  endif()
   if(name MATCHES "^(traced_)?by_order_")
     set(environment " ENVIRONMENT UKS_FEATURES=-proc_mem")
   endif()
-  string(APPEND text "add_test([==[hostile.${name}]==] [==[${UKS}]==] exec --quiet --platform ${platform} --ro "
-                     "[==[${folder}]==] -- [==[${PROGRAM}]==] ${name})\n"
-                     "set_tests_properties([==[hostile.${name}]==] PROPERTIES LABELS hostile TIMEOUT 60${environment})\n")
+  string(APPEND text "add_test([==[hostile.${name}]==] [==[${PROGRAM}]==] --outside [==[${UKS}]==] ${name})\n"
+                     "set_tests_properties([==[hostile.${name}]==] PROPERTIES LABELS hostile TIMEOUT 120${environment})\n")
 endforeach()
 file(WRITE ${OUTPUT} "${text}")

@@ -1,7 +1,10 @@
 // Runs one hostile case in a sandbox: a bystander is started first, then the case in a process of its own;
 // the case must end as it says and the bystander go on with right results.
 //
-//   hostile_tests --list | hostile_tests CASE
+//   hostile_tests --outside UKS CASE [ROUNDS]   as ctest does: starts the sandbox and measures its sentry
+//   hostile_tests CASE                          inside, once
+//   hostile_tests --list
+#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,17 +14,22 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cctype>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/hostile/baseline.h"
 #include "tests/hostile/hostile.h"
 
 namespace hostile {
 namespace {
 
 const Case* cases;
+// Rounds are repeated for so long, at most so often.
+constexpr int64_t kRoundsMs = 600;
+constexpr unsigned kMaxRounds = 30;
 
 int64_t now_ms() {
   timespec ts;
@@ -34,6 +42,8 @@ void sleep_ms(int ms) { poll(nullptr, 0, ms); }
 struct Report {
   std::atomic<uint64_t> rounds;
   std::atomic<int> wrong_line;  // of this file, where a result was wrong
+  // The runner wants it to rest between two rounds, with nothing begun; and it does.
+  std::atomic<bool> to_rest, rests;
 };
 
 // Ordinary work, each result checked: identity, a pipe, a file, a child.
@@ -63,6 +73,11 @@ struct Report {
       EXPECT_THAT(WIFEXITED(status) && WEXITSTATUS(status) == code);
     }
     report->rounds = round + 1;
+    while (report->to_rest) {
+      report->rests = true;
+      sleep_ms(1);
+    }
+    report->rests = false;
   }
 #undef EXPECT_THAT
 }
@@ -99,20 +114,58 @@ bool ended_as_said(const Case& c, int status, bool by_us) {
   return false;
 }
 
-int run(const Case& c) {
-  auto* report = static_cast<Report*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  if (report == MAP_FAILED) fail("no shared memory");
-  const pid_t self = getpid();
-  const pid_t bystander = fork();
-  if (bystander == 0) be_bystander(report, self);
-  if (bystander < 0 || !bystander_goes_on(report, "before")) return 1;
+// What the kernel has of us, zombies included: /proc/loadavg counts the threads, /proc the processes.
+struct Population {
+  unsigned threads, processes;
+  bool operator==(const Population&) const = default;
+};
+Population count_population() {
+  Population found{};
+  if (FILE* file = fopen("/proc/loadavg", "r")) {
+    if (fscanf(file, "%*f %*f %*f %*u/%u", &found.threads) != 1) found.threads = 0;
+    fclose(file);
+  }
+  if (DIR* dir = opendir("/proc")) {
+    while (const dirent* entry = readdir(dir)) found.processes += isdigit(static_cast<unsigned char>(entry->d_name[0])) != 0;
+    closedir(dir);
+  }
+  return found;
+}
+// Orphans that were killed go soon.
+bool population_returns(const Population& before) {
+  for (const int64_t deadline = now_ms() + 10'000; !(count_population() == before); sleep_ms(10)) {
+    if (now_ms() < deadline) continue;
+    const Population left = count_population();
+    dprintf(2, "%u threads and %u processes are left of %u and %u\n", left.threads, left.processes, before.threads,
+            before.processes);
+    return false;
+  }
+  return true;
+}
 
+void let_rest(Report* report) {
+  report->to_rest = true;
+  while (!report->rests && !report->wrong_line) sleep_ms(1);
+}
+
+// Somebody outside is to look at the sentry, now.
+void have_measured(Report* report, const char* what) {
+  let_rest(report);
+  printf("%s\n", what);
+  fflush(stdout);
+  char answer;
+  (void)!read(0, &answer, 1);
+  report->to_rest = false;
+}
+
+bool run_round(const Case& c, Report* report) {
   const pid_t child = fork();
   if (child == 0) {
+    setpgid(0, 0);
     c.run();
     _exit(0);
   }
+  setpgid(child, child);
   bool by_us = false;
   int status = 0;
   int64_t deadline = now_ms() + (c.end == End::kNever ? 1000 : c.end == End::kKilledLate ? kLatePatienceMs : kPatienceMs);
@@ -121,7 +174,7 @@ int run(const Case& c) {
     if (now_ms() > deadline) {
       if (by_us) {
         dprintf(2, "%s: not even kill(2) ends it\n", c.name);
-        return 1;
+        return false;
       }
       by_us = true;
       kill(child, SIGKILL);
@@ -129,13 +182,40 @@ int run(const Case& c) {
     }
     sleep_ms(1);
   }
+  // Children that it has left behind are guests like any, and go on.
+  kill(-child, SIGKILL);
   bool good = true;
   if (!ended_as_said(c, status, by_us)) {
     dprintf(2, "%s: ended with status %#x%s\n", c.name, static_cast<unsigned>(status), by_us ? " after our kill" : "");
     good = false;
   }
-  good = bystander_goes_on(report, "afterwards") && good;
+  return bystander_goes_on(report, "afterwards") && good;
+}
+
+// `min_rounds` 0: one round, nobody measures.
+int run(const Case& c, unsigned min_rounds) {
+  auto* report = static_cast<Report*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  if (report == MAP_FAILED) fail("no shared memory");
+  const pid_t self = getpid();
+  const pid_t bystander = fork();
+  if (bystander == 0) be_bystander(report, self);
+  if (bystander < 0 || !bystander_goes_on(report, "before")) return 1;
+  if (min_rounds > 0) have_measured(report, kBefore);
+  let_rest(report);
+  const Population before = count_population();
+  report->to_rest = false;
+  bool good = run_round(c, report);
+  if (min_rounds > 0) {
+    have_measured(report, kBase);
+    const int64_t end = now_ms() + kRoundsMs;
+    for (unsigned i = 0; good && (i < min_rounds || (i < kMaxRounds && now_ms() < end)); i++) good = run_round(c, report);
+    let_rest(report);
+    good = population_returns(before) && good;
+    have_measured(report, kAfter);
+  }
   kill(bystander, SIGKILL);
+  int status = 0;
   waitpid(bystander, &status, 0);
   // And the sandbox as a whole still starts programs.
   const pid_t last = fork();
@@ -168,16 +248,24 @@ void fail(const char* format, ...) {
 }  // namespace hostile
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    fprintf(stderr, "usage: %s --list | CASE\n", argv[0]);
+  const bool list = argc == 2 && strcmp(argv[1], "--list") == 0;
+  const bool outside = argc >= 4 && strcmp(argv[1], "--outside") == 0;
+  const bool rounds = argc == 4 && strcmp(argv[1], "--rounds") == 0;  // under --outside
+  if (!list && !outside && !rounds && argc != 2) {
+    fprintf(stderr, "usage: %s --list | --outside UKS CASE [ROUNDS] | CASE\n", argv[0]);
     return 2;
   }
+  const char* name = argv[outside || rounds ? 3 : 1];
   for (const hostile::Case* c = hostile::first_case(); c; c = c->next) {
-    if (strcmp(argv[1], "--list") == 0) {
+    if (list) {
       puts(c->name);
-    } else if (strcmp(argv[1], c->name) == 0) {
-      return hostile::run(*c);
+    } else if (strcmp(name, c->name) == 0) {
+      if (outside) {
+        const int count = argc > 4 ? atoi(argv[4]) : 1;
+        return hostile::run_outside(argv[2], argv[0], name, static_cast<unsigned>(count));
+      }
+      return hostile::run(*c, rounds ? static_cast<unsigned>(atoi(argv[2])) : 0);
     }
   }
-  return strcmp(argv[1], "--list") == 0 ? 0 : 2;
+  return list ? 0 : 2;
 }
