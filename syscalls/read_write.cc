@@ -118,14 +118,13 @@ Result<int64_t> do_read(Task& task, File& file, UserIovec ranges, std::optional<
   uint64_t done = 0;
   Result<size_t> r = size_t{0};
   for (;;) {
-    const size_t room = sink.remaining();
     r = pos ? file.pread(task, sink, *pos + static_cast<int64_t>(done)) : file.read(task, sink);
-    const bool filled = r && *r == room;
+    const bool filled = sink.remaining() == 0;
     if (r) r = deliver(task, file, sink, *r, !pos);
     if (!r) break;
     done += *r;
     // The sink takes only so much at a time. The next bytes of a socket may be another message.
-    if (!filled || *r < room || sink.remaining() == 0 || file.kind() == FileKind::kSocket) break;
+    if (!filled || *r == 0 || sink.remaining() == 0 || file.kind() == FileKind::kSocket) break;
     const bool is_regular = file.inode() && file.inode()->is_regular();
     if (!is_regular && task.has_deliverable_signal()) break;
   }

@@ -87,7 +87,13 @@ bool Dispatcher::wait_for_refill(uint64_t seen, int seconds) {
   return refilled_.wait_for(lock, std::chrono::seconds(seconds), [&] { return refills_ != seen; });
 }
 
-void Dispatcher::on_turns_ended(GuestThread& thread) { kernel_.make_runnable(*thread.task); }
+void Dispatcher::on_turns_ended(GuestThread& thread) {
+  if (thread.task->is_blocked()) {
+    kernel_.make_runnable(*thread.task);
+  } else {
+    slow_lane.add(*thread.task);
+  }
+}
 
 Dispatcher::SweepTimer::SweepTimer(Kernel& k) : Timer(k.timers), kernel(k) {}
 void Dispatcher::SweepTimer::on_expire() { kernel.platform->sweep(); }
@@ -144,6 +150,10 @@ void Dispatcher::run_call(Task& task) {
   if (!slow_lane.admit(task)) return;
   const Ref<GuestThread> thread = task.thread;
   if (!thread) return;
+  if (thread->copying == Copying::kEnding) {  // for another call, while this one had to wait
+    thread->wanted = true;
+    return;
+  }
   thread->clear_orders();
   task.in_call_ = true;
   const Result<int64_t> result = call_(task);

@@ -29,6 +29,8 @@ class SlowLane {
   bool admit(Task& task);
   // Null: none.
   Ref<Task> next();
+  // A call that could not be run for another reason now can.
+  void add(Task& task) { ready_.emplace_back(&task); }
   bool has_ready() const { return !ready_.empty(); }
   // Around an access. Returns its beginning.
   MonotonicNs begin(ThreadGroup& group);

@@ -2,6 +2,7 @@
 // and counted, and it cannot make the keeper block or grow.
 #include "tools/cli/keeper.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -284,12 +285,15 @@ void Keeper::tear_down() {
   ::kill(-sentry_.pid, SIGKILL);
   kill_now(sentry_);
   kill_now(gofer_);
-  siginfo_t info = {};
-  ::waitid(P_PID, static_cast<id_t>(sentry_.pid), &info, WEXITED | WNOWAIT);
-  ::waitpid(gofer_.pid, nullptr, 0);
+  // Killed, they are gone at once, or when a file system that hangs lets their threads go: that is not waited for.
+  for (const Child* child : {&sentry_, &gofer_}) {
+    pollfd ended = {.fd = child->pidfd.get(), .events = POLLIN, .revents = 0};
+    (void)::poll(&ended, 1, 1000);
+  }
+  ::waitpid(gofer_.pid, nullptr, WNOHANG);
   kill_leftovers(sentry_.pid, std::chrono::milliseconds(900));
   dismiss(guard_);  // the sentry's number is still its own
-  ::waitpid(sentry_.pid, nullptr, 0);
+  ::waitpid(sentry_.pid, nullptr, WNOHANG);
 }
 
 }  // namespace uks::cli
