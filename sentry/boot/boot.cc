@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +186,7 @@ Result<void> Boot::set_up_task(Task& task) {
   creds.cap_bounding = kAllCapabilities;
   if (config_.uid == 0) creds.cap_permitted = creds.cap_effective = kAllCapabilities;
   task.set_creds(std::move(creds));
+  task.nice = nice_;
   for (size_t i = 0; i < group.limits.size() && i < config_.rlimits.size(); i++) {
     group.limits[i] = {config_.rlimits[i].soft, config_.rlimits[i].hard};
   }
@@ -297,6 +299,7 @@ bool Boot::start_first_process() {
 
 int Boot::run() {
   signal(SIGPIPE, SIG_IGN);
+  nice_ = getpriority(PRIO_PROCESS, 0);
   for (size_t fd = 0; fd < stdio_names_.size(); fd++) {
     char name[4096];
     const ssize_t n = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), name, sizeof name);

@@ -45,6 +45,7 @@ setup() {
 # ---- files
 fresh
 gives rw_file 'new' --rw "$side/file" -- sh -c "echo new >$side/file; cat $side/file"
+check $as.niceness_is_the_callers test "$(nice -n 3 "$UKS" exec --quiet -- nice)" = "$(nice -n 3 nice)"
 check $as.rw_file_reaches_the_host grep -qx new "$side/file"
 fresh
 gives rw_file_not_its_neighbours '' --rw "$side/file" -- sh -c "echo x >$side/new; echo x >$side/dir/inner"
