@@ -33,7 +33,7 @@ r="redis-cli -s $s"; $r ping; $r set k v; $r get k; $r incrby n 41; $r incr n; $
 for i in $(seq 300); do echo "set key$i $i"; done | $r | sort | uniq -c; $r dbsize
 ($r --csv subscribe ch | head -2 | tail -1) & sleep 0.5; $r publish ch msg; wait $!
 redis-benchmark -s $s -q -n 2000 -c 20 -t set,get,lpush >/tmp/bench 2>&1; tr "\r" "\n" </tmp/bench | grep -c "requests per second"
-$r config set save "1 1" >/dev/null; $r save; ls -l /tmp/dump.rdb | wc -l; $r shutdown nosave; wait $p; echo status $?; rm -f /tmp/dump.rdb $s'
+$r config set save "900 1" >/dev/null; $r save; ls -l /tmp/dump.rdb | wc -l; $r shutdown nosave; wait $p; echo status $?; rm -f /tmp/dump.rdb $s'
   same redis_tcp 'redis-server --port 16399 --bind 127.0.0.1 --save "" --dir /tmp >/tmp/redis.log & p=$!
 for i in $(seq 100); do redis-cli -p 16399 ping >/dev/null 2>&1 && break; sleep 0.1; done
 redis-cli -p 16399 set a b; redis-cli -p 16399 get a; redis-cli -p 16399 bgsave; sleep 1; redis-cli -p 16399 lastsave | wc -l; kill $p; wait $p; echo $?; rm -f /tmp/dump.rdb'
