@@ -758,7 +758,9 @@ void Platform::sweep() {
 
 void Platform::process_died(pid_t pid) {
   for (auto& shard : shards_) {
-    if (shard->zygote_mm->host_pid == pid) client_->on_fatal("a zygote died");
+    if (shard->zygote_mm->host_pid != pid) continue;
+    shard->zygote_idle = false;  // its thread goes below: nobody is to ask it for stubs until the sandbox has ended
+    client_->on_fatal("a zygote died");
   }
   const auto it = by_pid_.find(pid);
   if (it == by_pid_.end()) {
