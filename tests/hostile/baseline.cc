@@ -22,7 +22,9 @@ namespace {
 
 // The sentry's own memory may differ by this much: malloc keeps freed pages, and which of them depends on what
 // lay between them. A leak grows with the rounds, which are many for the cases that are short.
-constexpr uint64_t kSlackKib = 512;
+// 16 workers keep two buffers of 128 KiB each once they have needed them (sentry/usermem/guest_io.cc), and which of
+// them do depends on the load.
+constexpr uint64_t kSlackKib = 512 + 16 * 2 * 128;
 // Each process that is there has used some pages of its slot, 64 KiB at most; which ones depends on its calls.
 constexpr uint64_t kSlotKib = 64;
 // The keeper kills, the reaper reaps, the pool is refilled: soon, not at once. A child that never said hello is

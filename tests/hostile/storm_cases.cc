@@ -135,7 +135,7 @@ HOSTILE_CASE(traced_by_order_beside_forks, kReturns) {
   const pid_t waiter = fork();
   if (waiter == 0) {
     static int word;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 50; i++) {
       CHECK_THAT(syscall(SYS_futex, &word, 128 /* FUTEX_WAIT_PRIVATE */, 1, nullptr, nullptr, 0) == -1 && errno == EAGAIN);
     }
     _exit(0);
