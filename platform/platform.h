@@ -241,6 +241,93 @@ class AddressSpace : public RefCounted {
   uint64_t stamp_ = 0;
 };
 
+// The kernel above the platform. All calls come with the kernel lock held.
+class PlatformClient {
+ public:
+  virtual ~PlatformClient() = default;
+  // A guest's thread handed over (thread.event says why); it waits for Platform::reply.
+  virtual void on_handoff(GuestThread& thread) = 0;
+  // A new guest thread or process said hello; it waits for Platform::reply.
+  virtual void on_started(GuestThread& thread) = 0;
+  // The host process died under this thread; `thread` is destroyed after the call.
+  virtual void on_gone(GuestThread& thread) = 0;
+  // A stub came into the pool.
+  virtual void on_pool_refilled() = 0;
+  // A thread that was `wanted` while its stub copied can be answered again.
+  virtual void on_turns_ended(GuestThread& thread) = 0;
+  // Before the lock is dropped: runs what became runnable.
+  virtual void run_pending() = 0;
+  // Calls Platform::sweep once in so many milliseconds, unless a call is already due earlier.
+  virtual void sweep_later(int64_t milliseconds) = 0;
+  // The platform cannot go on (a zygote died): the sandbox ends.
+  virtual void on_fatal(const char* reason) = 0;
+};
+
+// A clone that a stub thread is told to make.
+struct ClonePlan {
+  bool same_memory = false;  // a host thread of the same stub process
+  bool set_tls = false;
+  uint64_t tls = 0;
+  uint64_t stack = 0;        // the new guest thread's stack pointer, 0: as the parent's
+};
+
+// Stub processes and their threads as the sentry orders them about: platform/trap with a seccomp listener or a tracer
+// (trap/notifier.h), platform/fake without any host process. All state is under the kernel lock, which the platform
+// is given; replies are collected while it is held and sent after it is dropped (PITFALLS 4).
+class Platform {
+ public:
+  Platform() = default;
+  Platform(const Platform&) = delete;
+  Platform& operator=(const Platform&) = delete;
+  virtual ~Platform() = default;
+
+  // ---- Under the kernel lock
+  // Answers a waiting thread: the orders collected in it, then `reply`.
+  virtual void reply(GuestThread& thread, Reply reply) = 0;
+  // Ends the thread (waiting: at once; running: when it next comes in) and forgets it.
+  virtual void end_thread(GuestThread* thread) = 0;
+  // Ends the whole process.
+  virtual void end_process(AddressSpace& mm) = 0;
+  // Prepares a clone of `parent`: the child is returned at once, without host thread. EAGAIN, ENOMEM, EMFILE.
+  virtual Result<GuestThread*> clone(GuestThread& parent, const ClonePlan& plan) = 0;
+  // Then tells `parent` to make it. The child is reported by on_started, the parent comes back with
+  // UKS_EVENT_CLONED.
+  virtual void order_clone(GuestThread& parent) = 0;
+  // Gives up a child whose parent's clone failed.
+  virtual void abandon_child(GuestThread* child) = 0;
+  // A fresh stub's only thread, waiting for a reply; null: the pool is empty (see on_pool_refilled).
+  virtual GuestThread* take_stub() = 0;
+  // Makes a running thread come in.
+  virtual void kick(GuestThread& thread) = 0;
+  // Has host processes killed that were ordered and have not said who they are in kHelloPatience: a
+  // hostile guest could otherwise run more of them than are counted, beyond the life of its own. And those with
+  // threads of that kind, which cannot be kicked.
+  virtual void sweep() = 0;
+  // The keeper stops the host process, and lets it go on.
+  virtual void freeze(AddressSpace& mm) = 0;
+  virtual void thaw(AddressSpace& mm) = 0;
+  virtual const StubLayout& layout() const = 0;
+  virtual keeper::Channel& keeper() = 0;
+  // Whether a process that was ended, but is not dead yet, keeps objects (AddressSpace::hold).
+  virtual bool holders_are_ending() const = 0;
+
+  // ---- For every thread that changed kernel state: call it with the lock held; it runs what became
+  // runnable, drops the lock, sends the replies.
+  virtual void unlock_and_flush() = 0;
+  // Around a host call that may block: drops the lock and sends the replies; takes it again. A worker
+  // that stays away longer than kPatience loses its role as its shard's receiver to an idle one.
+  virtual void unlock_to_block() = 0;
+  virtual void lock_again() = 0;
+  // The calling thread may be about to wait for long: a worker gives its role as receiver to an idle one now.
+  virtual void let_another_receive() = 0;
+  // The calling thread must not be the one that waits: no other like it is left to go on. Of a worker's kind are
+  // those of its shard, else all threads that are no workers (event threads, reaper).
+  virtual bool is_last_of_its_kind() = 0;
+  // Whether the calling thread should run handlers. Not if it is the last but for one, not a worker, and an idle
+  // worker could be found, which will do it.
+  virtual bool should_run_handlers() = 0;
+};
+
 // A line of maps.
 struct HostMapping {
   uint64_t start = 0, end = 0;

@@ -55,9 +55,9 @@ bool wait_for_turn(const GuestThread& thread) {
 
 }  // namespace
 
-thread_local std::vector<Ref<GuestThread>> Platform::in_turns_;
+thread_local std::vector<Ref<GuestThread>> TrapPlatform::in_turns_;
 
-GuestThread* Platform::thread_to_copy(AddressSpace& mm) {
+GuestThread* TrapPlatform::thread_to_copy(AddressSpace& mm) {
   GuestThread* found = nullptr;
   for (const auto& thread : mm.threads) {
     if (!thread->in_sentry || thread->gone || thread->copying == Copying::kEnding || thread->awaits_window) continue;
@@ -67,7 +67,7 @@ GuestThread* Platform::thread_to_copy(AddressSpace& mm) {
   return found;
 }
 
-Result<int64_t> Platform::order_memory(AddressSpace& mm, const uks_order& order, void* bytes) {
+Result<int64_t> TrapPlatform::order_memory(AddressSpace& mm, const uks_order& order, void* bytes) {
   GuestThread* thread = mm.gone ? nullptr : thread_to_copy(mm);
   if (!thread) return Err(EIO);
   uks_slot* slot = thread->slot();
@@ -112,19 +112,19 @@ Result<int64_t> Platform::order_memory(AddressSpace& mm, const uks_order& order,
   return result;
 }
 
-void Platform::end_turns(GuestThread& thread) {
+void TrapPlatform::end_turns(GuestThread& thread) {
   thread.copying = Copying::kEnding;
   store(thread.slot()->copy_turn, 0);
 }
 
-void Platform::end_own_turns() {
+void TrapPlatform::end_own_turns() {
   for (const auto& thread : in_turns_) {
     if (thread->copying == Copying::kInTurns) end_turns(*thread);
   }
   in_turns_.clear();
 }
 
-void Platform::turns_ended(GuestThread& thread, const Notification& n) {
+void TrapPlatform::turns_ended(GuestThread& thread, const Notification& n) {
   if (load_once(thread.slot()->event) != UKS_EVENT_COPIED) return end_liar(thread, "it did not say that it has copied");
   thread.copying = Copying::kNo;
   thread.notification = n.id;

@@ -53,7 +53,7 @@ int64_t monotonic_ns() {
 
 }  // namespace
 
-Platform::Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout,
+TrapPlatform::TrapPlatform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout,
                    std::vector<StubFamily> families)
     : lock_(kernel_lock), keeper_(keeper), layout_(layout) {
   for (auto& [zygote, notifier] : families) {
@@ -72,9 +72,9 @@ Platform::Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout
   }
 }
 
-Platform::~Platform() = default;
+TrapPlatform::~TrapPlatform() = default;
 
-void Platform::start(PlatformClient& client, unsigned pool_size) {
+void TrapPlatform::start(PlatformClient& client, unsigned pool_size) {
   client_ = &client;
   full_pool_ = pool_size;
   for (auto& shard : shards_) {
@@ -85,12 +85,12 @@ void Platform::start(PlatformClient& client, unsigned pool_size) {
   reaper_ = std::thread([this] { reap(); });
 }
 
-GuestThread* Platform::new_thread(const Ref<AddressSpace>& mm, unsigned index) {
+GuestThread* TrapPlatform::new_thread(const Ref<AddressSpace>& mm, unsigned index) {
   mm->threads.push_back(make_ref<GuestThread>(mm, index));
   return mm->threads.back().get();
 }
 
-uint64_t Platform::new_token() {
+uint64_t TrapPlatform::new_token() {
   uint64_t token = 0;
   while (token == 0) CHECK(getrandom(&token, sizeof token, 0) == sizeof token);
   return token;
@@ -98,9 +98,9 @@ uint64_t Platform::new_token() {
 
 // ---- Threads that serve
 
-thread_local Platform::Worker Platform::current_worker_;
+thread_local TrapPlatform::Worker TrapPlatform::current_worker_;
 
-void Platform::work(Shard& shard, unsigned index) {
+void TrapPlatform::work(Shard& shard, unsigned index) {
   current_worker_ = {&shard, index};
   for (;;) {
     bool errand = false;
@@ -135,7 +135,7 @@ void Platform::work(Shard& shard, unsigned index) {
   }
 }
 
-void Platform::unlock_to_block() {
+void TrapPlatform::unlock_to_block() {
   Shard* const shard = current_worker_.shard;
   if (!shard) others_away_++;
   if (shard) {
@@ -154,19 +154,19 @@ void Platform::unlock_to_block() {
   unlock_and_send();
 }
 
-void Platform::lock_again() {
+void TrapPlatform::lock_again() {
   lock_.lock();
   if (!current_worker_.shard) others_away_--;
 }
 
-unsigned Platform::idle_worker(const Shard& shard) {
+unsigned TrapPlatform::idle_worker(const Shard& shard) {
   for (unsigned i = 0; i < kWorkers; i++) {
     if (!shard.busy[i] && i != shard.receiver) return i;
   }
   return kWorkers;
 }
 
-void Platform::let_another_receive() {
+void TrapPlatform::let_another_receive() {
   Shard* const shard = current_worker_.shard;
   if (!shard || shard->receiver != current_worker_.index) return;
   const std::lock_guard role(shard->role_mutex);
@@ -176,7 +176,7 @@ void Platform::let_another_receive() {
   }
 }
 
-bool Platform::is_last_of_its_kind() {
+bool TrapPlatform::is_last_of_its_kind() {
   Shard* const shard = current_worker_.shard;
   if (!shard) return others_away_ > 0;
   if (shard->receiver != current_worker_.index) return false;
@@ -184,7 +184,7 @@ bool Platform::is_last_of_its_kind() {
   return idle_worker(*shard) == kWorkers;
 }
 
-bool Platform::should_run_handlers() {
+bool TrapPlatform::should_run_handlers() {
   if (current_worker_.shard || others_away_ == 0) return true;
   for (auto& shard : shards_) {
     const std::lock_guard role(shard->role_mutex);
@@ -196,11 +196,11 @@ bool Platform::should_run_handlers() {
   return true;
 }
 
-bool Platform::blocked_lately() const {
+bool TrapPlatform::blocked_lately() const {
   return monotonic_ns() - last_block_.load(std::memory_order_relaxed) < kWatchAfterwards;
 }
 
-void Platform::watch() {
+void TrapPlatform::watch() {
   for (;;) {
     {
       std::unique_lock watch(watch_mutex_);
@@ -227,7 +227,7 @@ void Platform::watch() {
   }
 }
 
-void Platform::reap() {
+void TrapPlatform::reap() {
   // All shards' children are this process's.
   Notifier& notifier = *shards_[0]->notifier;
   // No children are left: the zygotes are gone, and on_fatal has been called.
@@ -236,7 +236,7 @@ void Platform::reap() {
   }
 }
 
-void Platform::reap(Notifier& notifier, pid_t pid) {
+void TrapPlatform::reap(Notifier& notifier, pid_t pid) {
   siginfo_t info{};
   lock_.lock();
   const bool process = is_child(pid);
@@ -247,14 +247,14 @@ void Platform::reap(Notifier& notifier, pid_t pid) {
   unlock_and_flush();
 }
 
-void Platform::unlock_and_flush() {
+void TrapPlatform::unlock_and_flush() {
   client_->run_pending();
   refill();
   end_own_turns();
   unlock_and_send();
 }
 
-void Platform::unlock_and_send() {
+void TrapPlatform::unlock_and_send() {
   std::vector<Outgoing> batch;
   batch.swap(outgoing_);
   lock_.unlock();
@@ -276,14 +276,14 @@ void Platform::unlock_and_send() {
 // ---- Notifications
 
 // Whether `pid` is a process, not a thread, and ours.
-bool Platform::is_child(pid_t pid) const {
+bool TrapPlatform::is_child(pid_t pid) const {
   if (!is_ours(pid)) return false;
   // Tracees are threads as well. A thread is no member of a group that has its own number (ESRCH); a
   // process takes a kick that it need not heed.
   return !traced_ || syscall(SYS_tgkill, pid, pid, SIGURG) == 0;
 }
 
-void Platform::deny(const Notification& n) {
+void TrapPlatform::deny(const Notification& n) {
   // A thread that asks for what nobody ordered is hostile. It is not resumed; its process ends.
   const auto it = by_tid_.find(static_cast<pid_t>(n.tid));
   if (it == by_tid_.end()) {
@@ -295,13 +295,13 @@ void Platform::deny(const Notification& n) {
   end_process(it->second->mm());
 }
 
-void Platform::end_liar(GuestThread& thread, const char* lie) {
+void TrapPlatform::end_liar(GuestThread& thread, const char* lie) {
   LOG_WARN_LIMITED("host thread {}: {}; its process is ended", thread.host_tid, lie);
   thread.in_sentry = false;  // no answer, which it would not obey: it waits for the keeper's SIGKILL
   end_process(thread.mm());
 }
 
-void Platform::handle(Shard& shard, const Notification& n) {
+void TrapPlatform::handle(Shard& shard, const Notification& n) {
   const auto it = by_tid_.find(static_cast<pid_t>(n.tid));
   GuestThread* thread = it == by_tid_.end() ? nullptr : it->second;
   if (thread && thread->mm().gone) return;
@@ -350,7 +350,7 @@ void Platform::handle(Shard& shard, const Notification& n) {
 
 // After the order to clone only its report can follow; whatever else comes, or a report that cannot be
 // true, is a guest that goes around its stub. Otherwise the kernel would lose count of host processes.
-bool Platform::is_sound_report(GuestThread& thread) {
+bool TrapPlatform::is_sound_report(GuestThread& thread) {
   const bool ordered = std::exchange(thread.clone_ordered, false);
   if (ordered != (thread.event == UKS_EVENT_CLONED)) {
     end_liar(thread, ordered ? "it kept a clone to itself" : "it reported a clone that nobody ordered");
@@ -388,7 +388,7 @@ bool Platform::is_sound_report(GuestThread& thread) {
 
 // The parent says which host process its new child is: the only way to learn of one that dies before
 // its hello. A lie harms the liar alone: what is named must be a child of ours that nobody knows yet.
-bool Platform::child_reported(GuestThread& parent) {
+bool TrapPlatform::child_reported(GuestThread& parent) {
   GuestThread* child = parent.clone_child;
   if (!child && parent.cloned_pid != 0 && parent.result != parent.cloned_pid) {
     end_liar(parent, "it named a stranger as its child");
@@ -412,13 +412,13 @@ bool Platform::child_reported(GuestThread& parent) {
   return false;
 }
 
-void Platform::child_vanished(GuestThread* child) {
+void TrapPlatform::child_vanished(GuestThread* child) {
   if (child->token == 1) in_the_making_--;
   if (child->task) client_->on_gone(*child);
   abandon_child(child);
 }
 
-void Platform::handle_clone(GuestThread* thread, const Notification& n) {
+void TrapPlatform::handle_clone(GuestThread* thread, const Notification& n) {
   // All six registers, once: nothing else is approved (HAZARDS S3).
   if (!thread->clone_approved ||
       !std::equal(thread->clone_args.begin(), thread->clone_args.end(), std::begin(n.args))) {
@@ -431,7 +431,7 @@ void Platform::handle_clone(GuestThread* thread, const Notification& n) {
   outgoing_.push_back({&notifier_of(*thread), n.id, true, -1, 0, 0, {}, {}});
 }
 
-void Platform::handle_hello(const Notification& n) {
+void TrapPlatform::handle_hello(const Notification& n) {
   const auto it = awaited_.find(n.args[2]);
   const auto tid = static_cast<pid_t>(n.tid);
   if (it == awaited_.end()) return deny(n);
@@ -487,7 +487,7 @@ void Platform::handle_hello(const Notification& n) {
 
 // ---- Replies
 
-void Platform::write_reply(GuestThread& thread, const Reply& reply) {
+void TrapPlatform::write_reply(GuestThread& thread, const Reply& reply) {
   uks_slot* slot = thread.slot();
   store(slot->order_count, thread.order_count());
   store(slot->flags, reply.flags);
@@ -495,7 +495,7 @@ void Platform::write_reply(GuestThread& thread, const Reply& reply) {
   store(slot->action, reply.action);
 }
 
-void Platform::reply(GuestThread& thread, Reply reply) {
+void TrapPlatform::reply(GuestThread& thread, Reply reply) {
   CHECK(thread.in_sentry);
   write_reply(thread, reply);
   thread.in_sentry = false;
@@ -517,7 +517,7 @@ void Platform::reply(GuestThread& thread, Reply reply) {
   }
 }
 
-void Platform::forget(GuestThread* thread) {
+void TrapPlatform::forget(GuestThread* thread) {
   if (const auto it = by_tid_.find(thread->host_tid); it != by_tid_.end() && it->second == thread) by_tid_.erase(it);
   std::erase(pool_, thread);
   held_.erase(thread);
@@ -529,7 +529,7 @@ void Platform::forget(GuestThread* thread) {
   std::erase_if(mm.threads, [&](const auto& t) { return t.get() == thread; });
 }
 
-void Platform::end_thread(GuestThread* thread) {
+void TrapPlatform::end_thread(GuestThread* thread) {
   thread->task = nullptr;
   if (thread->host_tid == 0) return;  // not heard of yet: ended at its hello
   if (thread->host_tid == thread->mm().host_pid) thread->mm().request_memory();  // others live on in it
@@ -545,7 +545,7 @@ void Platform::end_thread(GuestThread* thread) {
   if (!thread->leaving) forget(thread);
 }
 
-void Platform::end_process(AddressSpace& mm) {
+void TrapPlatform::end_process(AddressSpace& mm) {
   if (mm.gone) return;
   for (auto& thread : mm.threads) {
     if (thread->in_sentry) {
@@ -565,14 +565,14 @@ void Platform::end_process(AddressSpace& mm) {
   }
 }
 
-bool Platform::holders_are_ending() const {
+bool TrapPlatform::holders_are_ending() const {
   return std::any_of(by_pid_.begin(), by_pid_.end(), [](const auto& entry) {
     const AddressSpace& mm = *entry.second;
     return mm.users == 0 && mm.holds_any() && !mm.gone;
   });
 }
 
-Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan) {
+Result<GuestThread*> TrapPlatform::clone(GuestThread& parent, const ClonePlan& plan) {
   if (!parent.in_sentry || parent.gone) return Err(EAGAIN);  // a zygote that was killed
   Ref<AddressSpace> mm(&parent.mm());
   if (!plan.same_memory) {
@@ -632,13 +632,13 @@ Result<GuestThread*> Platform::clone(GuestThread& parent, const ClonePlan& plan)
   return child;
 }
 
-void Platform::order_clone(GuestThread& parent) {
+void TrapPlatform::order_clone(GuestThread& parent) {
   Reply reply;
   reply.action = UKS_ACTION_CLONE;
   this->reply(parent, std::move(reply));
 }
 
-void Platform::abandon_child(GuestThread* child) {
+void TrapPlatform::abandon_child(GuestThread* child) {
   if (child->mm().host_pid == 0) suspect_stray();
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second == child; });
   std::erase_if(unheard_, [&](const auto& entry) { return entry.second == child; });
@@ -646,7 +646,7 @@ void Platform::abandon_child(GuestThread* child) {
   forget(child);
 }
 
-GuestThread* Platform::take_stub() {
+GuestThread* TrapPlatform::take_stub() {
   while (!pool_.empty()) {
     GuestThread* thread = pool_.front();
     pool_.pop_front();
@@ -658,19 +658,19 @@ GuestThread* Platform::take_stub() {
   return nullptr;
 }
 
-void Platform::kick(GuestThread& thread) {
+void TrapPlatform::kick(GuestThread& thread) {
   if (thread.in_sentry || thread.kicked || thread.host_tid == 0 || thread.mm().gone) return;
   thread.kicked = true;
   // The only signal the filter lets through, and the only call that could name a bystander: harmless.
   (void)syscall(SYS_tgkill, thread.mm().host_pid, thread.host_tid, SIGURG);
 }
 
-void Platform::freeze(AddressSpace& mm) {
+void TrapPlatform::freeze(AddressSpace& mm) {
   mm.frozen = true;
   keeper_.send(keeper::Op::kKill, mm.host_pid, SIGSTOP);
 }
 
-void Platform::thaw(AddressSpace& mm) {
+void TrapPlatform::thaw(AddressSpace& mm) {
   mm.frozen = false;
   for (const auto& thread : mm.threads) thread->ordered_ms = now_ms();
   if (!mm.gone) keeper_.send(keeper::Op::kKill, mm.host_pid, SIGCONT);
@@ -678,7 +678,7 @@ void Platform::thaw(AddressSpace& mm) {
 
 // ---- The pool
 
-void Platform::refill() {
+void TrapPlatform::refill() {
   for (size_t tried = 0; tried < shards_.size() && pool_.size() + in_the_making_ < pool_size_; tried++) {
     // In turn, or all processes but the first few would share one listener.
     Shard& shard = *shards_[next_shard_];
@@ -701,12 +701,12 @@ void Platform::refill() {
 
 // ---- Strays
 
-void Platform::suspect_stray() {
+void TrapPlatform::suspect_stray() {
   suspects_++;
   client_->sweep_later(1000);
 }
 
-void Platform::end_silent_threads() {
+void TrapPlatform::end_silent_threads() {
   const int64_t now = now_ms();
   std::vector<Ref<AddressSpace>> liars;
   bool any = false;
@@ -723,7 +723,7 @@ void Platform::end_silent_threads() {
   if (any) client_->sweep_later(kHelloPatienceMs / 4);
 }
 
-void Platform::sweep() {
+void TrapPlatform::sweep() {
   end_silent_threads();
   // Without that file (a kernel without CONFIG_PROC_CHILDREN) suspects stay suspects, and count.
   const auto text = keeper_.open(keeper::Op::kOpenMaps, getpid(), "children");
@@ -756,7 +756,7 @@ void Platform::sweep() {
 
 // ---- Death
 
-void Platform::process_died(pid_t pid) {
+void TrapPlatform::process_died(pid_t pid) {
   for (auto& shard : shards_) {
     if (shard->zygote_mm->host_pid != pid) continue;
     shard->zygote_idle = false;  // its thread goes below: nobody is to ask it for stubs until the sandbox has ended

@@ -20,97 +20,44 @@
 
 namespace uks {
 
-// The kernel above the platform. All calls come with the kernel lock held.
-class PlatformClient {
- public:
-  virtual ~PlatformClient() = default;
-  // A guest's thread handed over (thread.event says why); it waits for Platform::reply.
-  virtual void on_handoff(GuestThread& thread) = 0;
-  // A new guest thread or process said hello; it waits for Platform::reply.
-  virtual void on_started(GuestThread& thread) = 0;
-  // The host process died under this thread; `thread` is destroyed after the call.
-  virtual void on_gone(GuestThread& thread) = 0;
-  // A stub came into the pool.
-  virtual void on_pool_refilled() = 0;
-  // A thread that was `wanted` while its stub copied can be answered again.
-  virtual void on_turns_ended(GuestThread& thread) = 0;
-  // Before the lock is dropped: runs what became runnable.
-  virtual void run_pending() = 0;
-  // Calls Platform::sweep once in so many milliseconds, unless a call is already due earlier.
-  virtual void sweep_later(int64_t milliseconds) = 0;
-  // The platform cannot go on (a zygote died): the sandbox ends.
-  virtual void on_fatal(const char* reason) = 0;
-};
-
-// A clone that a stub thread is told to make.
-struct ClonePlan {
-  bool same_memory = false;  // a host thread of the same stub process
-  bool set_tls = false;
-  uint64_t tls = 0;
-  uint64_t stack = 0;        // the new guest thread's stack pointer, 0: as the parent's
-};
-
 // A zygote and the way in which it and its descendants hand over.
 struct StubFamily {
   Zygote zygote;
   std::unique_ptr<Notifier> notifier;
 };
 
-class Platform final : public MemoryByOrder {
+class TrapPlatform final : public Platform, public MemoryByOrder {
  public:
-  Platform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout,
-           std::vector<StubFamily> families);
-  ~Platform();
+  TrapPlatform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout,
+               std::vector<StubFamily> families);
+  ~TrapPlatform() override;
 
   // Starts a worker for each listener and the reaper. `client` outlives the platform.
   void start(PlatformClient& client, unsigned pool_size);
 
-  // ---- Under the kernel lock
-  // Answers a waiting thread: the orders collected in it, then `reply`.
-  void reply(GuestThread& thread, Reply reply);
-  // Ends the thread (waiting: at once; running: when it next comes in) and forgets it.
-  void end_thread(GuestThread* thread);
-  // Ends the whole process.
-  void end_process(AddressSpace& mm);
-  // Prepares a clone of `parent`: the child is returned at once, without host thread. EAGAIN, ENOMEM, EMFILE.
-  Result<GuestThread*> clone(GuestThread& parent, const ClonePlan& plan);
-  // Then tells `parent` to make it. The child is reported by on_started, the parent comes back with
-  // UKS_EVENT_CLONED.
-  void order_clone(GuestThread& parent);
-  // Gives up a child whose parent's clone failed.
-  void abandon_child(GuestThread* child);
-  // A fresh stub's only thread, waiting for a reply; null: the pool is empty (see on_pool_refilled).
-  GuestThread* take_stub();
-  // Makes a running thread come in.
-  void kick(GuestThread& thread);
-  // Has host processes killed that were ordered and have not said who they are in kHelloPatience: a
-  // hostile guest could otherwise run more of them than are counted, beyond the life of its own. And those with
-  // threads of that kind, which cannot be kicked.
-  void sweep();
-  // The keeper stops the host process, and lets it go on.
-  void freeze(AddressSpace& mm);
-  void thaw(AddressSpace& mm);
-  const StubLayout& layout() const { return layout_; }
-  keeper::Channel& keeper() { return keeper_; }
-  size_t process_count() const { return by_pid_.size(); }
-  // Whether a process that was ended, but is not dead yet, keeps objects (AddressSpace::hold).
-  bool holders_are_ending() const;
+  // ---- Platform
+  void reply(GuestThread& thread, Reply reply) override;
+  void end_thread(GuestThread* thread) override;
+  void end_process(AddressSpace& mm) override;
+  Result<GuestThread*> clone(GuestThread& parent, const ClonePlan& plan) override;
+  void order_clone(GuestThread& parent) override;
+  void abandon_child(GuestThread* child) override;
+  GuestThread* take_stub() override;
+  void kick(GuestThread& thread) override;
+  void sweep() override;
+  void freeze(AddressSpace& mm) override;
+  void thaw(AddressSpace& mm) override;
+  const StubLayout& layout() const override { return layout_; }
+  keeper::Channel& keeper() override { return keeper_; }
+  bool holders_are_ending() const override;
+  void unlock_and_flush() override UKS_TSA(release_capability(lock_)) UKS_TSA(no_thread_safety_analysis);
+  void unlock_to_block() override UKS_TSA(no_thread_safety_analysis);
+  void lock_again() override UKS_TSA(no_thread_safety_analysis);
+  void let_another_receive() override;
+  bool is_last_of_its_kind() override;
+  bool should_run_handlers() override;
 
-  // ---- For every thread that changed kernel state: call it with the lock held; it runs what became
-  // runnable, drops the lock, sends the replies.
-  void unlock_and_flush() UKS_TSA(release_capability(lock_)) UKS_TSA(no_thread_safety_analysis);
-  // Around a host call that may block: drops the lock and sends the replies; takes it again. A worker
-  // that stays away longer than kPatience loses its role as its shard's receiver to an idle one.
-  void unlock_to_block() UKS_TSA(no_thread_safety_analysis);
-  void lock_again() UKS_TSA(no_thread_safety_analysis);
-  // The calling thread may be about to wait for long: a worker gives its role as receiver to an idle one now.
-  void let_another_receive();
-  // The calling thread must not be the one that waits: no other like it is left to go on. Of a worker's kind are
-  // those of its shard, else all threads that are no workers (event threads, reaper).
-  bool is_last_of_its_kind();
-  // Whether the calling thread should run handlers. Not if it is the last but for one, not a worker, and an idle
-  // worker could be found, which will do it.
-  bool should_run_handlers();
+  size_t process_count() const { return by_pid_.size(); }
   // Fresh stubs at hand.
   size_t pooled() const { return pool_.size(); }
 

@@ -143,9 +143,9 @@ bool Boot::make_platform() {
   std::vector<StubFamily> families;
   if (!make_families(families)) return false;
   dispatcher_ = std::make_unique<Dispatcher>(kernel_, dispatch_call);
-  platform_ = std::make_unique<Platform>(kernel_lock, *keeper_, layout_, std::move(families));
+  platform_ = std::make_unique<TrapPlatform>(kernel_lock, *keeper_, layout_, std::move(families));
   kernel_.platform = platform_.get();
-  static Platform* the_platform;
+  static TrapPlatform* the_platform;
   the_platform = platform_.get();
   drop_kernel_lock = [] { the_platform->unlock_to_block(); };
   retake_kernel_lock = [] { the_platform->lock_again(); };

@@ -55,7 +55,7 @@ class Boot final : private HostWatcher {
   FutexTable futexes_;
   EventLoop events_;
   std::unique_ptr<Dispatcher> dispatcher_;
-  std::unique_ptr<Platform> platform_;
+  std::unique_ptr<TrapPlatform> platform_;
   std::unique_ptr<StraceSink> strace_;
 };
 

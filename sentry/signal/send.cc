@@ -5,7 +5,7 @@
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel.h"
 #include "sentry/time/group_timers.h"
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 
 namespace uks {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <linux/sched.h>
 
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/fs/pidfd/pidfd.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel.h"
@@ -45,6 +45,9 @@ struct ParentContinuation final : StubContinuation {
         thread->task = nullptr;
         kernel.platform->abandon_child(thread.get());
       }
+      // Nobody is waited for: the child's end would tell a vfork parent that there was one.
+      child_->vfork_parent = nullptr;
+      task.waiting_for_vfork = false;
       kernel.undo_clone(*child_);
       kernel.dispatcher->complete(task, Err(EAGAIN));
       return;

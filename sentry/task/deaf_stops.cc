@@ -7,7 +7,7 @@
 #include <bit>
 
 #include "platform/base/log.h"
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/signal/defaults.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel.h"

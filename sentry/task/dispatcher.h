@@ -5,7 +5,7 @@
 #include <mutex>
 #include <optional>
 
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/task/deaf_stops.h"
 #include "sentry/task/farewell.h"
 #include "sentry/task/kernel.h"

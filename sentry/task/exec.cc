@@ -12,7 +12,7 @@
 #include "platform/base/log.h"
 #include "platform/channel/shared_cell.h"
 #include "platform/host/features.h"
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/ipc/futex.h"
 #include "sentry/fs/proc/mapped_names.h"
 #include "sentry/loader/elf.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/ipc/futex.h"
 #include "sentry/fs/tty/tty.h"
 #include "sentry/task/clone.h"

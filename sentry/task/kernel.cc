@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/shared_memory.h"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "platform/platform.h"
-#include "platform/trap/trap_platform.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "platform/base/log.h"
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"

@@ -16,7 +16,8 @@ int64_t clock_ns(clockid_t clock) {
 
 }  // namespace
 
-MonotonicNs monotonic_now() { return clock_ns(CLOCK_MONOTONIC); }
+MonotonicNs (*monotonic_clock)() = [] { return clock_ns(CLOCK_MONOTONIC); };
+MonotonicNs monotonic_now() { return monotonic_clock(); }
 int64_t realtime_now() { return clock_ns(CLOCK_REALTIME); }
 
 void Timer::arm(MonotonicNs deadline) {

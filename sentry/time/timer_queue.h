@@ -10,6 +10,8 @@ namespace uks {
 // CLOCK_MONOTONIC in nanoseconds.
 using MonotonicNs = int64_t;
 MonotonicNs monotonic_now();
+// What it asks: the host's clock; in unit tests one that they move.
+extern MonotonicNs (*monotonic_clock)();
 // CLOCK_REALTIME in nanoseconds.
 int64_t realtime_now();
 

@@ -1,6 +1,6 @@
 #include "sentry/usermem/memory_access.h"
 
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/kernel_lock.h"

@@ -7,7 +7,7 @@
 
 #include "platform/keeper/channel.h"
 #include "platform/keeper/fds.h"
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 #include "tests/posture/attacks.h"

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "sentry/task/kernel_lock.h"
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 #include "sentry/vfs/anon.h"

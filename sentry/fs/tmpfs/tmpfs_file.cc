@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "sentry/fs/tmpfs/tmpfs.h"
-#include "platform/trap/trap_platform.h"
+#include "platform/platform.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 #include "sentry/vfs/permissions.h"
