@@ -66,6 +66,8 @@ class Inode : public RefCounted {
   virtual Result<Ref<Inode>> lookup(Task& task, std::string_view name);
   // The same where it does not matter who asks: file systems override one of the two.
   virtual Result<Ref<Inode>> find(std::string_view name);
+  // What is cached about `name` has proven wrong: the next find() looks again.
+  virtual void doubt(std::string_view name) { (void)name; }
   // A hint before lookups of names[0], then names[1] in it, …: fetch them in one go.
   virtual void prefetch(std::span<const std::string_view> names) { (void)names; }
   // Makes a regular file, fifo, socket or device node. EEXIST.

@@ -87,6 +87,18 @@ Result<Ref<File>> open_magic_object(Task& task, const Path& link, int flags) {
 // A name that others make and remove all the time: Linux, which holds the directory, never has to give up.
 constexpr int kCreateAttempts = 1000;
 
+// The file that the cache (or a moment ago the host) had there went before it was open, and with it what is known
+// of its name: as do_filp_open() with LOOKUP_REVAL.
+bool gone_meanwhile(const Path& place, Errno error) {
+  if (error != ESTALE && error != ENOENT) return false;
+  const Ref<Dentry> parent = place.dentry->parent();
+  if (!parent || place.dentry->pinned()) return false;
+  ++parent->changes;
+  parent->inode()->doubt(place.dentry->name());
+  place.dentry->unhash();
+  return true;
+}
+
 }  // namespace
 
 Result<Ref<File>> open_place(Task& task, const Path& place, int flags) {
@@ -119,13 +131,17 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
   if (!(flags & O_CREAT)) {
     if (flags & O_DIRECTORY) walk |= kMustBeDir;
     // O_NOFOLLOW|O_DIRECTORY on a link is ENOTDIR, which kMustBeDir gives.
-    Path place = TRY(resolve(task, base, path, walk));
-    if (!place.mount) {
-      // A magic link without a place (a pipe, a socket): the link itself re-opens it.
-      Path link = TRY(resolve_magic(task, base, path, walk));
-      return open_magic_object(task, link, flags);
+    for (bool again = false;; again = true) {
+      Path place = TRY(resolve(task, base, path, walk));
+      if (!place.mount) {
+        // A magic link without a place (a pipe, a socket): the link itself re-opens it.
+        Path link = TRY(resolve_magic(task, base, path, walk));
+        return open_magic_object(task, link, flags);
+      }
+      auto file = finish_open(task, place, flags, false);
+      if (!file && !again && gone_meanwhile(place, file.error())) continue;
+      return file;
     }
-    return finish_open(task, place, flags, false);
   }
   for (int attempt = 0;; ++attempt) {
     LastName last = TRY(resolve_create(task, base, path, walk));
@@ -138,7 +154,9 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
     if (!last.child.dentry->negative()) {
       if (exclusive) return Err(EEXIST);
       if (last.child.inode()->is_dir()) return Err(EISDIR);
-      return finish_open(task, last.child, flags, false);
+      auto file = finish_open(task, last.child, flags, false);
+      if (!file && attempt < kCreateAttempts && gone_meanwhile(last.child, file.error())) continue;
+      return file;
     }
     TRY(want_write(last.parent));
     TRY(check_place(task, last.parent, kMayWrite | kMayExec));
@@ -160,7 +178,10 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
     auto child = Dentry::make(parent, last.name, std::move(*inode));
     MonotonicNs ttl = parent->inode()->fs().name_ttl();
     if (ttl > 0) parent->hash(child, ttl == FileSystem::kForever ? ttl : monotonic_now() + ttl);
-    return finish_open(task, Path{last.parent.mount, std::move(child)}, flags, true);
+    const Path place{last.parent.mount, std::move(child)};
+    auto file = finish_open(task, place, flags, true);
+    if (!file && attempt < kCreateAttempts && gone_meanwhile(place, file.error())) continue;
+    return file;
   }
 }
 

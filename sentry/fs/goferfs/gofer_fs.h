@@ -111,6 +111,7 @@ class GoferInode : public Inode {
   Result<Attr> getattr() override;
   Result<void> setattr(const SetAttr& changes) override;
   Result<Ref<Inode>> find(std::string_view name) override;
+  void doubt(std::string_view name) override;
   void prefetch(std::span<const std::string_view> names) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;

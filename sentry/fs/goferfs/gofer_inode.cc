@@ -214,11 +214,13 @@ Result<Ref<Inode>> GoferInode::made(std::string_view name, const gofer::NodeAttr
 
 // The host knows better than the cache whether there is such a name.
 std::unexpected<Errno> GoferInode::not_made(std::string_view name, Errno error) {
-  if (error == EEXIST) {
-    if (const auto it = names_.find(name); it != names_.end()) it->second.until = 0;
-    ++changes_;
-  }
+  if (error == EEXIST) doubt(name);
   return Err(error);
+}
+
+void GoferInode::doubt(std::string_view name) {
+  if (const auto it = names_.find(name); it != names_.end()) it->second.until = 0;
+  ++changes_;
 }
 
 Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node) {
