@@ -1,5 +1,5 @@
-// The platform's objects as the sentry uses them: an AddressSpace is one stub process, a GuestThread one
-// host thread in it.
+// The platform's objects as the sentry uses them: an AddressSpace is one stub process, a
+// GuestThread one host thread in it.
 #pragma once
 #include <sys/types.h>
 
@@ -44,9 +44,10 @@ struct Reply {
 // Guest memory by the stub's own hands, where /proc/PID/mem is refused (Yama, an outer filter).
 class MemoryByOrder {
  public:
-  // One order of op, addr, length (and prot, flags: UKS_ORDER_CMPXCHG) is carried out by some thread of `mm`
-  // that waits in the sentry; `length` bytes at most (kMaxCopy) move from or to `bytes`. What the stub says
-  // came of it. EFAULT; EIO: there is no such thread, or it does not obey.
+  // One order of op, addr, length (and prot, flags: UKS_ORDER_CMPXCHG) is carried out by some
+  // thread of `mm` that waits in the sentry; `length` bytes at most (kMaxCopy) move from or to
+  // `bytes`. What the stub says came of it. EFAULT; EIO: there is no such thread, or it does not
+  // obey.
   static constexpr size_t kMaxCopy = 16384;
   virtual Result<int64_t> order_memory(AddressSpace& mm, const uks_order& order, void* bytes) = 0;
   bool memory_refused = false;  // found out at the first attempt
@@ -96,7 +97,9 @@ class GuestThread : public RefCounted {
   // Room for `n` bytes of data that a later order names; null if the slot is full.
   char* reserve_data(uint64_t n, uint64_t* offset);
   // Whether the last `n` bytes of the data area hold something.
-  bool uses_last(uint64_t n) const { return std::max(data_base_, data_cursor_) > UKS_SLOT_DATA_SIZE - n; }
+  bool uses_last(uint64_t n) const {
+    return std::max(data_base_, data_cursor_) > UKS_SLOT_DATA_SIZE - n;
+  }
   uint64_t data_room() const { return UKS_SLOT_DATA_SIZE - data_cursor_; }
   bool add_order(const uks_order& order);
   bool has_order_room() const { return order_count_ < UKS_MAX_ORDERS; }
@@ -105,16 +108,17 @@ class GuestThread : public RefCounted {
   uint32_t order_count() const { return order_count_; }
 
   // ---- State, under the kernel lock
-  Task* task = nullptr;       // null: pooled, or ending
-  pid_t host_tid = 0;         // 0 until its hello
-  bool in_sentry = false;     // it waits for our reply
-  bool gone = false;          // ended or dead: kept only by references
-  bool maps_donation = false; // its last reply carried a descriptor to map; until its next hand-off
+  Task* task = nullptr;    // null: pooled, or ending
+  pid_t host_tid = 0;      // 0 until its hello
+  bool in_sentry = false;  // it waits for our reply
+  bool gone = false;       // ended or dead: kept only by references
+  bool maps_donation =
+      false;                  // its last reply carried a descriptor to map; until its next hand-off
   uint64_t notification = 0;  // ... to this one
   bool kicked = false;        // a SIGURG is under way
-  bool awaits_window = false; // its next reply carries the window's descriptor
-  uint64_t token = 0;         // expected at hello
-  int64_t ordered_ms = 0;     // since when that is awaited
+  bool awaits_window = false;  // its next reply carries the window's descriptor
+  uint64_t token = 0;          // expected at hello
+  int64_t ordered_ms = 0;      // since when that is awaited
   // The clone that it may make next; matched against all six registers.
   bool clone_approved = false;
   bool clone_ordered = false;  // its next words must be the report of a clone
@@ -163,11 +167,12 @@ class AddressSpace : public RefCounted {
   const StubLayout& layout() const { return layout_; }
   unsigned shard() const { return shard_; }
 
-  // Guest memory. How long an access takes is the guest's to say: a page may be of a file that hangs. So by kFile
-  // without the kernel lock (sentry/usermem/memory_access.h), but by kOrders with it.
+  // Guest memory. How long an access takes is the guest's to say: a page may be of a file that
+  // hangs. So by kFile without the kernel lock (sentry/usermem/memory_access.h), but by kOrders
+  // with it.
   enum class Way { kFile, kOrders };
-  // /proc/PID/mem, or copy orders where the host refuses that. Under the kernel lock. EIO when the process was
-  // already gone at the first use.
+  // /proc/PID/mem, or copy orders where the host refuses that. Under the kernel lock. EIO when the
+  // process was already gone at the first use.
   Result<Way> way();
   // Whole, or EFAULT.
   Result<void> read(Way way, uint64_t addr, void* to, size_t n);
@@ -175,23 +180,26 @@ class AddressSpace : public RefCounted {
   // Bytes that could be read from `addr` on, up to n; EFAULT if none.
   Result<size_t> read_some(Way way, uint64_t addr, void* to, size_t n);
   Result<size_t> write_some(Way way, uint64_t addr, const void* from, size_t n);
-  // Compare-and-exchange of an aligned word; returns the old value. Not atomic by kFile: see FutexTable::claim().
+  // Compare-and-exchange of an aligned word; returns the old value. Not atomic by kFile: see
+  // FutexTable::claim().
   Result<uint32_t> cmpxchg32(Way way, uint64_t addr, uint32_t expected, uint32_t desired);
   // The object and offset behind `addr` if it lies in shared memory.
   std::optional<SharedKey> shared_key(uint64_t addr);
   MemoryByOrder* by_order = nullptr;
-  // Opens /proc/PID/mem and maps now rather than at the first use: once the process's first thread has
-  // ended, its number no longer leads to the memory (PITFALLS 17).
+  // Opens /proc/PID/mem and maps now rather than at the first use: once the process's first thread
+  // has ended, its number no longer leads to the memory (PITFALLS 17).
   void request_memory();
   // /proc/PID/maps as the host shows it; ESRCH when the process is gone.
   Result<std::string> maps();
 
   // A file of the host's /proc/PID, by name.
-  Result<UniqueFd> open_proc(const char* name) { return keeper_.open(keeper::Op::kOpenMaps, host_pid, name); }
+  Result<UniqueFd> open_proc(const char* name) {
+    return keeper_.open(keeper::Op::kOpenMaps, host_pid, name);
+  }
 
-  // Keeps `object` alive as long as the mapping of the host object with inode number `ino` may exist
-  // here: until the process ends, or let_go() is told that it is gone (never for `ino` 0). Children
-  // inherit it.
+  // Keeps `object` alive as long as the mapping of the host object with inode number `ino` may
+  // exist here: until the process ends, or let_go() is told that it is gone (never for `ino` 0).
+  // Children inherit it.
   void hold(Ref<RefCounted> object, uint64_t ino);
   void inherit_held(const AddressSpace& parent) { held_ = parent.held_; }
   bool holds_any() const { return !held_.empty(); }
@@ -207,11 +215,11 @@ class AddressSpace : public RefCounted {
   void take_slot(unsigned index);
 
   Window window;
-  pid_t host_pid = 0;       // 0 until its hello
-  bool gone = false;        // the host process is dead
-  bool frozen = false;      // the host process is stopped: Platform::freeze
+  pid_t host_pid = 0;              // 0 until its hello
+  bool gone = false;               // the host process is dead
+  bool frozen = false;             // the host process is stopped: Platform::freeze
   bool has_shared_memory = false;  // some shared mapping was ever made here, or inherited
-  unsigned users = 0;       // guest thread groups living here (2 during vfork)
+  unsigned users = 0;              // guest thread groups living here (2 during vfork)
   // Process clones that it reported as failed since sweep number `failed_since` (Platform::sweep).
   unsigned failed_clones = 0;
   uint64_t failed_since = 0;
@@ -268,12 +276,13 @@ struct ClonePlan {
   bool same_memory = false;  // a host thread of the same stub process
   bool set_tls = false;
   uint64_t tls = 0;
-  uint64_t stack = 0;        // the new guest thread's stack pointer, 0: as the parent's
+  uint64_t stack = 0;  // the new guest thread's stack pointer, 0: as the parent's
 };
 
-// Stub processes and their threads as the sentry orders them about: platform/trap with a seccomp listener or a tracer
-// (trap/notifier.h), platform/fake without any host process. All state is under the kernel lock, which the platform
-// is given; replies are collected while it is held and sent after it is dropped (PITFALLS 4).
+// Stub processes and their threads as the sentry orders them about: platform/trap with a seccomp
+// listener or a tracer (trap/notifier.h), platform/fake without any host process. All state is
+// under the kernel lock, which the platform is given; replies are collected while it is held and
+// sent after it is dropped (PITFALLS 4).
 class Platform {
  public:
   Platform() = default;
@@ -288,20 +297,22 @@ class Platform {
   virtual void end_thread(GuestThread* thread) = 0;
   // Ends the whole process.
   virtual void end_process(AddressSpace& mm) = 0;
-  // Prepares a clone of `parent`: the child is returned at once, without host thread. EAGAIN, ENOMEM, EMFILE.
+  // Prepares a clone of `parent`: the child is returned at once, without host thread. EAGAIN,
+  // ENOMEM, EMFILE.
   virtual Result<GuestThread*> clone(GuestThread& parent, const ClonePlan& plan) = 0;
   // Then tells `parent` to make it. The child is reported by on_started, the parent comes back with
   // UKS_EVENT_CLONED.
   virtual void order_clone(GuestThread& parent) = 0;
   // Gives up a child whose parent's clone failed.
   virtual void abandon_child(GuestThread* child) = 0;
-  // A fresh stub's only thread, waiting for a reply; null: the pool is empty (see on_pool_refilled).
+  // A fresh stub's only thread, waiting for a reply; null: the pool is empty (see
+  // on_pool_refilled).
   virtual GuestThread* take_stub() = 0;
   // Makes a running thread come in.
   virtual void kick(GuestThread& thread) = 0;
   // Has host processes killed that were ordered and have not said who they are in kHelloPatience: a
-  // hostile guest could otherwise run more of them than are counted, beyond the life of its own. And those with
-  // threads of that kind, which cannot be kicked.
+  // hostile guest could otherwise run more of them than are counted, beyond the life of its own.
+  // And those with threads of that kind, which cannot be kicked.
   virtual void sweep() = 0;
   // The keeper stops the host process, and lets it go on.
   virtual void freeze(AddressSpace& mm) = 0;
@@ -311,20 +322,23 @@ class Platform {
   // Whether a process that was ended, but is not dead yet, keeps objects (AddressSpace::hold).
   virtual bool holders_are_ending() const = 0;
 
-  // ---- For every thread that changed kernel state: call it with the lock held; it runs what became
-  // runnable, drops the lock, sends the replies.
+  // ---- For every thread that changed kernel state: call it with the lock held; it runs what
+  // became runnable, drops the lock, sends the replies.
   virtual void unlock_and_flush() = 0;
-  // Around a host call that may block: drops the lock and sends the replies; takes it again. A worker
-  // that stays away longer than kPatience loses its role as its shard's receiver to an idle one.
+  // Around a host call that may block: drops the lock and sends the replies; takes it again. A
+  // worker that stays away longer than kPatience loses its role as its shard's receiver to an idle
+  // one.
   virtual void unlock_to_block() = 0;
   virtual void lock_again() = 0;
-  // The calling thread may be about to wait for long: a worker gives its role as receiver to an idle one now.
+  // The calling thread may be about to wait for long: a worker gives its role as receiver to an
+  // idle one now.
   virtual void let_another_receive() = 0;
-  // The calling thread must not be the one that waits: no other like it is left to go on. Of a worker's kind are
-  // those of its shard, else all threads that are no workers (event threads, reaper).
+  // The calling thread must not be the one that waits: no other like it is left to go on. Of a
+  // worker's kind are those of its shard, else all threads that are no workers (event threads,
+  // reaper).
   virtual bool is_last_of_its_kind() = 0;
-  // Whether the calling thread should run handlers. Not if it is the last but for one, not a worker, and an idle
-  // worker could be found, which will do it.
+  // Whether the calling thread should run handlers. Not if it is the last but for one, not a
+  // worker, and an idle worker could be found, which will do it.
   virtual bool should_run_handlers() = 0;
 };
 
@@ -336,8 +350,8 @@ struct HostMapping {
   uint64_t inode = 0;  // 0: no file
   bool shared = false;
 };
-// Reads the line at `line` and moves on to the next. False: there is none. (Not sscanf, which looks for the end of
-// the whole text at every call.)
+// Reads the line at `line` and moves on to the next. False: there is none. (Not sscanf, which looks
+// for the end of the whole text at every call.)
 bool next_mapping(const char*& line, HostMapping& mapping);
 
 // /proc/PID/smaps (and status, stat, statm) of a stub process, as the host shows it.

@@ -33,7 +33,8 @@ Result<int64_t> do_chmod(Task& task, int dirfd, UserPath path, uint32_t mode, in
   return 0;
 }
 
-Result<int64_t> do_chown(Task& task, int dirfd, UserPath path, uint32_t owner, uint32_t group, int flags) {
+Result<int64_t> do_chown(Task& task, int dirfd, UserPath path, uint32_t owner, uint32_t group,
+                         int flags) {
   if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return Err(EINVAL);
   Path place = TRY(place_at(task, dirfd, path, flags));
   TRY(change_owner(task, place, owner, group));
@@ -69,7 +70,9 @@ Result<int64_t> do_utimes_us(Task& task, int dirfd, UserPath path, UserIn user_t
 
 }  // namespace
 
-Result<int64_t> sys_chmod(Task& task, UserPath path, uint32_t mode) { return do_chmod(task, AT_FDCWD, path, mode, 0); }
+Result<int64_t> sys_chmod(Task& task, UserPath path, uint32_t mode) {
+  return do_chmod(task, AT_FDCWD, path, mode, 0);
+}
 
 Result<int64_t> sys_fchmod(Task& task, int fd, uint32_t mode) {
   TRY(change_mode(task, TRY(place_of_fd(task, fd)), mode));
@@ -98,7 +101,8 @@ Result<int64_t> sys_fchown(Task& task, int fd, uint32_t owner, uint32_t group) {
   return 0;
 }
 
-Result<int64_t> sys_fchownat(Task& task, int dirfd, UserPath path, uint32_t owner, uint32_t group, int flags) {
+Result<int64_t> sys_fchownat(Task& task, int dirfd, UserPath path, uint32_t owner, uint32_t group,
+                             int flags) {
   return do_chown(task, dirfd, path, owner, group, flags);
 }
 

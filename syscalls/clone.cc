@@ -32,8 +32,8 @@ Result<int64_t> sys_vfork(Task& task) {
   return clone_task(task, request);
 }
 
-Result<int64_t> sys_clone(Task& task, uint64_t flags, UserAddr stack, UserAddr parent_tid, UserAddr child_tid,
-                          uint64_t tls) {
+Result<int64_t> sys_clone(Task& task, uint64_t flags, UserAddr stack, UserAddr parent_tid,
+                          UserAddr child_tid, uint64_t tls) {
   CloneRequest request;
   request.flags = flags & 0xffffffff & ~kExitSignalMask;
   request.exit_signal = static_cast<int>(flags & kExitSignalMask);
@@ -59,7 +59,8 @@ Result<int64_t> sys_clone3(Task& task, UserIn args, uint64_t size) {
     std::array<char, 4096> rest;
     const size_t n = size - sizeof value;
     TRY(task.copy_in(args + sizeof value, rest.data(), n));
-    if (std::any_of(rest.begin(), rest.begin() + n, [](char c) { return c != 0; })) return Err(E2BIG);
+    if (std::any_of(rest.begin(), rest.begin() + n, [](char c) { return c != 0; }))
+      return Err(E2BIG);
   }
   if (value.flags & (kExitSignalMask | CLONE_DETACHED)) return Err(EINVAL);
   if (value.exit_signal > static_cast<uint64_t>(kSignalCount)) return Err(EINVAL);
@@ -79,12 +80,14 @@ Result<int64_t> sys_clone3(Task& task, UserIn args, uint64_t size) {
 }
 
 Result<int64_t> sys_unshare(Task& task, uint64_t flags) {
-  constexpr uint64_t kKnown = CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_VM | CLONE_THREAD | CLONE_SYSVSEM;
-  constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-                                   CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWTIME;
+  constexpr uint64_t kKnown =
+      CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_VM | CLONE_THREAD | CLONE_SYSVSEM;
+  constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                   CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWTIME;
   if (flags & ~(kKnown | kNamespaces)) return Err(EINVAL);
   if (flags & kNamespaces) return Err(EPERM);
-  if ((flags & (CLONE_THREAD | CLONE_SIGHAND | CLONE_VM)) && task.group().threads.size() > 1) return Err(EINVAL);
+  if ((flags & (CLONE_THREAD | CLONE_SIGHAND | CLONE_VM)) && task.group().threads.size() > 1)
+    return Err(EINVAL);
   if (flags & CLONE_FILES) task.fd_table = task.fd_table->clone();
   if (flags & CLONE_FS) task.fs_context = task.fs_context->clone();
   return 0;

@@ -57,18 +57,10 @@ bool one_of(uint32_t id, uint32_t a, uint32_t b, uint32_t c) {
 
 }  // namespace
 
-Result<int64_t> sys_getuid(Task& task) {
-  return task.creds().ruid;
-}
-Result<int64_t> sys_geteuid(Task& task) {
-  return task.creds().euid;
-}
-Result<int64_t> sys_getgid(Task& task) {
-  return task.creds().rgid;
-}
-Result<int64_t> sys_getegid(Task& task) {
-  return task.creds().egid;
-}
+Result<int64_t> sys_getuid(Task& task) { return task.creds().ruid; }
+Result<int64_t> sys_geteuid(Task& task) { return task.creds().euid; }
+Result<int64_t> sys_getgid(Task& task) { return task.creds().rgid; }
+Result<int64_t> sys_getegid(Task& task) { return task.creds().egid; }
 
 Result<int64_t> sys_setuid(Task& task, uint32_t id) {
   if (id == kNoId) return Err(EINVAL);

@@ -16,7 +16,9 @@ constexpr size_t kHeader64 = 19;
 constexpr size_t kHeader = 18;
 
 template <typename T>
-void put(char* at, T value) { memcpy(at, &value, sizeof value); }
+void put(char* at, T value) {
+  memcpy(at, &value, sizeof value);
+}
 
 Result<int64_t> do_getdents(Task& task, int fd, UserOut buf, uint32_t count, bool is64) {
   Ref<File> file = TRY(task.fds().get_io(fd));
@@ -27,7 +29,8 @@ Result<int64_t> do_getdents(Task& task, int fd, UserOut buf, uint32_t count, boo
   bool full = false;
   auto sink = [&](std::string_view name, uint64_t ino, int64_t next, unsigned char type) {
     // The old layout keeps the type in the record's last byte.
-    size_t length = ((is64 ? kHeader64 : kHeader) + name.size() + 1 + (is64 ? 0 : 1) + 7) & ~size_t{7};
+    size_t length =
+        ((is64 ? kHeader64 : kHeader) + name.size() + 1 + (is64 ? 0 : 1) + 7) & ~size_t{7};
     if (out.size() + length > room) {
       full = true;
       return false;

@@ -30,8 +30,8 @@ Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max,
   auto events = epoll.collect(std::min<size_t>(static_cast<size_t>(max), kBatch), used);
   if (!events.empty()) {
     const size_t bytes = events.size() * sizeof(GuestEpollEvent);
-    // Events that are told once are written at once: the stub's order may fail when it is too late to keep
-    // them (ep_send_events() puts back what it could not copy).
+    // Events that are told once are written at once: the stub's order may fail when it is too late
+    // to keep them (ep_send_events() puts back what it could not copy).
     if (auto r = used.empty() ? task.copy_out(out, events.data(), bytes)
                               : task.write_now(out, events.data(), bytes);
         !r) {
@@ -64,9 +64,7 @@ Result<int64_t> sys_epoll_create(Task& task, int size) {
   return create(task, 0);
 }
 
-Result<int64_t> sys_epoll_create1(Task& task, int flags) {
-  return create(task, flags);
-}
+Result<int64_t> sys_epoll_create1(Task& task, int flags) { return create(task, flags); }
 
 Result<int64_t> sys_epoll_ctl(Task& task, int epfd, int op, int fd, UserIn event_addr) {
   GuestEpollEvent event{};

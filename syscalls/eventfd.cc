@@ -16,8 +16,6 @@ Result<int64_t> sys_eventfd2(Task& task, uint32_t count, int flags) {
   return task.fds().install(task, std::move(file), flags & EFD_CLOEXEC);
 }
 
-Result<int64_t> sys_eventfd(Task& task, uint32_t count) {
-  return sys_eventfd2(task, count, 0);
-}
+Result<int64_t> sys_eventfd(Task& task, uint32_t count) { return sys_eventfd2(task, count, 0); }
 
 }  // namespace uks

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kMaxString = 131072;  // MAX_ARG_STRLEN
 
-// argv or envp that did not come along in the slot. A null pointer is an empty list, as on Linux. `left`: how
-// many bytes may still come.
+// argv or envp that did not come along in the slot. A null pointer is an empty list, as on Linux.
+// `left`: how many bytes may still come.
 Result<std::vector<std::string>> copy_in_vector(Task& task, UserAddr vector, uint64_t& left) {
   if (!vector) return std::vector<std::string>{};
   if (task.thread) {
@@ -44,7 +44,8 @@ Result<std::vector<std::string>> copy_in_vector(Task& task, UserAddr vector, uin
   }
 }
 
-Result<int64_t> do_exec(Task& task, int dirfd, UserPath path, UserAddr argv, UserAddr envp, int flags) {
+Result<int64_t> do_exec(Task& task, int dirfd, UserPath path, UserAddr argv, UserAddr envp,
+                        int flags) {
   if (flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) return Err(EINVAL);
   ExecRequest request;
   request.dirfd = dirfd;
@@ -62,7 +63,8 @@ Result<int64_t> sys_execve(Task& task, UserPath path, UserAddr argv, UserAddr en
   return do_exec(task, AT_FDCWD, path, argv, envp, 0);
 }
 
-Result<int64_t> sys_execveat(Task& task, int dirfd, UserPath path, UserAddr argv, UserAddr envp, int flags) {
+Result<int64_t> sys_execveat(Task& task, int dirfd, UserPath path, UserAddr argv, UserAddr envp,
+                             int flags) {
   return do_exec(task, dirfd, path, argv, envp, flags);
 }
 

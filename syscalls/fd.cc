@@ -58,7 +58,8 @@ Result<RecordLock> record_of(Task& task, File& file, const GuestFlock& f, bool o
   if (lock.start < 0) return Err(EINVAL);
   if (f.type != F_RDLCK && f.type != F_WRLCK && f.type != F_UNLCK) return Err(EINVAL);
   lock.exclusive = f.type == F_WRLCK;
-  lock.owner = ofd ? static_cast<const void*>(&file) : static_cast<const void*>(task.fd_table.get());
+  lock.owner =
+      ofd ? static_cast<const void*>(&file) : static_cast<const void*>(task.fd_table.get());
   lock.pid = ofd ? -1 : task.tgid();
   return lock;
 }
@@ -89,7 +90,8 @@ Result<int64_t> set_lock(Task& task, int fd, File& file, UserAddr arg, bool ofd,
   RecordLock wanted = TRY(record_of(task, file, f, ofd));
   if (f.type == F_RDLCK && !file.readable()) return Err(EBADF);
   if (f.type == F_WRLCK && !file.writable()) return Err(EBADF);
-  // Closed while the argument came in: nobody would take the lock away (fcntl_setlk() in the kernel).
+  // Closed while the argument came in: nobody would take the lock away (fcntl_setlk() in the
+  // kernel).
   if (TRY(task.fds().get_io(fd)).get() != &file) return Err(EBADF);
   FileLocks& locks = file.inode()->locks();
   if (f.type == F_UNLCK) {
@@ -139,7 +141,8 @@ Result<int64_t> sys_close(Task& task, int fd) {
 Result<int64_t> sys_close_range(Task& task, uint32_t first, uint32_t last, uint32_t flags) {
   if (flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)) return Err(EINVAL);
   if (first > last) return Err(EINVAL);
-  if ((flags & CLOSE_RANGE_UNSHARE) && task.fd_table->ref_count() > 1) task.fd_table = task.fd_table->clone();
+  if ((flags & CLOSE_RANGE_UNSHARE) && task.fd_table->ref_count() > 1)
+    task.fd_table = task.fd_table->clone();
   task.fds().close_range(task, first, last, flags & CLOSE_RANGE_CLOEXEC);
   return 0;
 }
@@ -169,8 +172,10 @@ Result<int64_t> sys_fcntl(Task& task, int fd, uint32_t cmd, uint64_t arg) {
     case F_DUPFD:
     case F_DUPFD_CLOEXEC: {
       // A start beyond the limit is EINVAL here, also where it is 0.
-      if (static_cast<int>(arg) < 0 || arg >= task.group().limits[RLIMIT_NOFILE].rlim_cur) return Err(EINVAL);
-      return TRY(task.fds().install(task, std::move(file), cmd == F_DUPFD_CLOEXEC, static_cast<int>(arg)));
+      if (static_cast<int>(arg) < 0 || arg >= task.group().limits[RLIMIT_NOFILE].rlim_cur)
+        return Err(EINVAL);
+      return TRY(
+          task.fds().install(task, std::move(file), cmd == F_DUPFD_CLOEXEC, static_cast<int>(arg)));
     }
     case F_DUPFD_QUERY: {
       Ref<File> other = TRY(task.fds().get(static_cast<int>(arg)));
@@ -191,7 +196,8 @@ Result<int64_t> sys_fcntl(Task& task, int fd, uint32_t cmd, uint64_t arg) {
     case F_SETFL:
       if ((arg & O_NOATIME) && !(file->flags() & O_NOATIME) && file->inode()) {
         Attr attr = TRY(file->inode()->getattr());
-        if (attr.uid != task.creds().fsuid && !task.creds().has_cap(3 /* CAP_FOWNER */)) return Err(EPERM);
+        if (attr.uid != task.creds().fsuid && !task.creds().has_cap(3 /* CAP_FOWNER */))
+          return Err(EPERM);
       }
       file->set_status_flags(static_cast<int>(arg));
       return 0;
@@ -234,7 +240,8 @@ Result<int64_t> sys_fcntl(Task& task, int fd, uint32_t cmd, uint64_t arg) {
     case F_GETLEASE:
       return F_UNLCK;
     case F_SETLEASE:
-      // Leases would have to watch the host's opens as well: refused like on a file that others use.
+      // Leases would have to watch the host's opens as well: refused like on a file that others
+      // use.
       return Err(EAGAIN);
     default:
       return Err(EINVAL);

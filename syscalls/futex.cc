@@ -23,9 +23,9 @@ struct FutexArgs {
   bool is_private() const { return op & FUTEX_PRIVATE_FLAG; }
 };
 
-// get_futex_key(): EINVAL, EFAULT. Before anything else in a call: for a word that may be shared the host's maps
-// are read, which drops the kernel lock. Without the private
-// flag Linux looks the page up, also for calls that do not read the word.
+// get_futex_key(): EINVAL, EFAULT. Before anything else in a call: for a word that may be shared
+// the host's maps are read, which drops the kernel lock. Without the private flag Linux looks the
+// page up, also for calls that do not read the word.
 Result<FutexKey> key_of(Task& task, UserAddr addr, bool is_private) {
   constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;
   if (addr.value % 4 != 0) return Err(EINVAL);
@@ -129,10 +129,11 @@ Result<int64_t> wake_op(Task& task, const FutexArgs& a) {
   FutexTable& table = *task.kernel().futexes;
   const auto first = TRY(key_of(task, a.uaddr, a.is_private()));
   const auto second = TRY(key_of(task, a.uaddr2, a.is_private()));
-  if (!table.claim(second)) return Err(task.block({{&table.released, EPOLLIN}}, {}, kRestartNoIntr));
+  if (!table.claim(second))
+    return Err(task.block({{&table.released, EPOLLIN}}, {}, kRestartNoIntr));
   const auto changed = with_memory(task, [&](MemoryAccess& memory) -> Result<uint32_t> {
-    // The guest's other threads may change the word between the load and the exchange: try again, as
-    // the kernel's cmpxchg loop does, but not for ever.
+    // The guest's other threads may change the word between the load and the exchange: try again,
+    // as the kernel's cmpxchg loop does, but not for ever.
     uint32_t old;
     TRY(memory.read(a.uaddr2, &old, sizeof old));
     for (int tries = 0; tries < 64; tries++) {

@@ -1,5 +1,5 @@
-// Memory calls that need the sentry: mappings of files and of shared memory. Private anonymous memory
-// never comes here: the stub serves it itself.
+// Memory calls that need the sentry: mappings of files and of shared memory. Private anonymous
+// memory never comes here: the stub serves it itself.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,12 +21,13 @@ namespace uks {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kPassedFlags = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_NORESERVE | MAP_STACK | MAP_POPULATE | MAP_32BIT;
+constexpr uint64_t kPassedFlags =
+    MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_NORESERVE | MAP_STACK | MAP_POPULATE | MAP_32BIT;
 
 constexpr int kCapIpcLock = 14;
 
-// ENOMEM unless all of the range is mapped, as the host's table of mappings says. Drops the kernel lock: the
-// table may be long, and the host waits for whoever changes mappings there.
+// ENOMEM unless all of the range is mapped, as the host's table of mappings says. Drops the kernel
+// lock: the table may be long, and the host waits for whoever changes mappings there.
 Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
   const uint64_t end = start + length;
   if (end < start) return Err(ENOMEM);
@@ -41,7 +42,8 @@ Result<void> check_mapped(Task& task, uint64_t start, uint64_t length) {
   if (task.dead) return Err(EINTR);
   const char* line = maps.c_str();
   HostMapping mapping;
-  while (start < end && next_mapping(line, mapping) && mapping.start <= start) start = std::max(start, mapping.end);
+  while (start < end && next_mapping(line, mapping) && mapping.start <= start)
+    start = std::max(start, mapping.end);
   if (start < end) return Err(ENOMEM);
   return {};
 }
@@ -69,8 +71,8 @@ Result<MemoryUse> memory_use(Task& task) {
   return MemoryUse{total - std::min(total, kOwn), data - std::min(data, kOwnData)};
 }
 
-// RLIMIT_AS, and RLIMIT_DATA for private writable memory. ENOMEM. Other threads may map at the same time: then
-// they exceed it together.
+// RLIMIT_AS, and RLIMIT_DATA for private writable memory. ENOMEM. Other threads may map at the same
+// time: then they exceed it together.
 Result<void> check_address_space(Task& task, uint64_t more, bool is_data) {
   const uint64_t limit = task.group().limits[RLIMIT_AS].rlim_cur;
   const uint64_t data_limit = is_data ? task.group().limits[RLIMIT_DATA].rlim_cur : RLIM64_INFINITY;
@@ -80,7 +82,8 @@ Result<void> check_address_space(Task& task, uint64_t more, bool is_data) {
   return {};
 }
 
-// can_do_mlock() in mm/mlock.c, and the limit for `length` bytes; what was locked before is not counted.
+// can_do_mlock() in mm/mlock.c, and the limit for `length` bytes; what was locked before is not
+// counted.
 Result<void> check_lock_limit(Task& task, uint64_t length) {
   const uint64_t limit = task.group().limits[RLIMIT_MEMLOCK].rlim_cur;
   if (limit == RLIM64_INFINITY || task.creds().has_cap(kCapIpcLock)) return {};
@@ -91,19 +94,21 @@ Result<void> check_lock_limit(Task& task, uint64_t length) {
 
 }  // namespace
 
-Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t prot, uint64_t flags, int fd,
-                         uint64_t offset) {
+Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t prot, uint64_t flags,
+                         int fd, uint64_t offset) {
   if (offset % kPage) return Err(EINVAL);
   if (length == 0) return Err(EINVAL);
   if (length > 0x7ffffffff000) return Err(ENOMEM);
   const uint64_t type = flags & MAP_TYPE;
   if (type != MAP_SHARED && type != MAP_PRIVATE && type != MAP_SHARED_VALIDATE) return Err(EINVAL);
-  if (type == MAP_SHARED_VALIDATE && (flags & ~(kPassedFlags | MAP_TYPE | MAP_ANONYMOUS | MAP_LOCKED | MAP_NONBLOCK))) {
+  if (type == MAP_SHARED_VALIDATE &&
+      (flags & ~(kPassedFlags | MAP_TYPE | MAP_ANONYMOUS | MAP_LOCKED | MAP_NONBLOCK))) {
     return Err(EOPNOTSUPP);
   }
   const bool shared = type != MAP_PRIVATE;
   const uint64_t base = task.mm->layout().base;
-  if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) && addr.value < base + UKS_STUB_REGION && addr.value + length > base) {
+  if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) && addr.value < base + UKS_STUB_REGION &&
+      addr.value + length > base) {
     return Err(ENOMEM);
   }
   uks_order order{};
@@ -153,8 +158,8 @@ Result<int64_t> sys_mmap(Task& task, UserAddr addr, uint64_t length, uint64_t pr
 }
 
 Result<int64_t> sys_msync(Task& task, UserAddr addr, uint64_t length, int flags) {
-  // Shared file pages are the host's page cache: coherent at once; writing back early changes nothing
-  // that a guest could see.
+  // Shared file pages are the host's page cache: coherent at once; writing back early changes
+  // nothing that a guest could see.
   if (addr.value % kPage || (flags & ~(MS_ASYNC | MS_INVALIDATE | MS_SYNC))) return Err(EINVAL);
   if ((flags & MS_ASYNC) && (flags & MS_SYNC)) return Err(EINVAL);
   TRY(check_mapped(task, addr.value, length));
@@ -189,7 +194,8 @@ Result<int64_t> sys_mlock2(Task& task, UserAddr addr, uint64_t length, int flags
   return sys_mlock(task, addr, length);
 }
 Result<int64_t> sys_mlockall(Task& task, int flags) {
-  if (flags == 0 || (flags & ~(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT)) || flags == MCL_ONFAULT) return Err(EINVAL);
+  if (flags == 0 || (flags & ~(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT)) || flags == MCL_ONFAULT)
+    return Err(EINVAL);
   const uint64_t limit = task.group().limits[RLIMIT_MEMLOCK].rlim_cur;
   const bool limited = limit != RLIM64_INFINITY && !task.creds().has_cap(kCapIpcLock);
   uint64_t all = 0;

@@ -7,7 +7,8 @@
 namespace uks {
 namespace {
 
-Result<int64_t> do_link(Task& task, int olddirfd, UserPath oldpath, int newdirfd, UserPath newpath, int flags) {
+Result<int64_t> do_link(Task& task, int olddirfd, UserPath oldpath, int newdirfd, UserPath newpath,
+                        int flags) {
   if (flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) return Err(EINVAL);
   uint64_t walk = (flags & AT_SYMLINK_FOLLOW) ? kFollowLast : 0;
   if (flags & AT_EMPTY_PATH) walk |= kEmptyPath;
@@ -19,8 +20,8 @@ Result<int64_t> do_link(Task& task, int olddirfd, UserPath oldpath, int newdirfd
   return 0;
 }
 
-Result<int64_t> do_rename(Task& task, int olddirfd, UserPath oldpath, int newdirfd, UserPath newpath,
-                          uint32_t flags) {
+Result<int64_t> do_rename(Task& task, int olddirfd, UserPath oldpath, int newdirfd,
+                          UserPath newpath, uint32_t flags) {
   std::string from = TRY(task.copy_in_path(oldpath));
   std::string to = TRY(task.copy_in_path(newpath));
   Path from_base = TRY(base_of(task, olddirfd, from));
@@ -64,9 +65,12 @@ Result<int64_t> sys_mkdirat(Task& task, int dirfd, UserPath user_path, uint32_t 
   return 0;
 }
 
-Result<int64_t> sys_mkdir(Task& task, UserPath path, uint32_t mode) { return sys_mkdirat(task, AT_FDCWD, path, mode); }
+Result<int64_t> sys_mkdir(Task& task, UserPath path, uint32_t mode) {
+  return sys_mkdirat(task, AT_FDCWD, path, mode);
+}
 
-Result<int64_t> sys_mknodat(Task& task, int dirfd, UserPath user_path, uint32_t mode, uint32_t dev) {
+Result<int64_t> sys_mknodat(Task& task, int dirfd, UserPath user_path, uint32_t mode,
+                            uint32_t dev) {
   std::string path = TRY(task.copy_in_path(user_path));
   Path base = TRY(base_of(task, dirfd, path));
   TRY(make_node(task, base, path, mode, dev));
@@ -78,7 +82,9 @@ Result<int64_t> sys_mknod(Task& task, UserPath path, uint32_t mode, uint32_t dev
 }
 
 Result<int64_t> sys_unlink(Task& task, UserPath path) { return do_unlink(task, AT_FDCWD, path, 0); }
-Result<int64_t> sys_rmdir(Task& task, UserPath path) { return do_unlink(task, AT_FDCWD, path, AT_REMOVEDIR); }
+Result<int64_t> sys_rmdir(Task& task, UserPath path) {
+  return do_unlink(task, AT_FDCWD, path, AT_REMOVEDIR);
+}
 
 Result<int64_t> sys_unlinkat(Task& task, int dirfd, UserPath path, int flags) {
   if (flags & ~AT_REMOVEDIR) return Err(EINVAL);
@@ -101,7 +107,8 @@ Result<int64_t> sys_link(Task& task, UserPath oldpath, UserPath newpath) {
   return do_link(task, AT_FDCWD, oldpath, AT_FDCWD, newpath, 0);
 }
 
-Result<int64_t> sys_linkat(Task& task, int olddirfd, UserPath oldpath, int newdirfd, UserPath newpath, int flags) {
+Result<int64_t> sys_linkat(Task& task, int olddirfd, UserPath oldpath, int newdirfd,
+                           UserPath newpath, int flags) {
   return do_link(task, olddirfd, oldpath, newdirfd, newpath, flags);
 }
 
@@ -109,12 +116,13 @@ Result<int64_t> sys_rename(Task& task, UserPath oldpath, UserPath newpath) {
   return do_rename(task, AT_FDCWD, oldpath, AT_FDCWD, newpath, 0);
 }
 
-Result<int64_t> sys_renameat(Task& task, int olddirfd, UserPath oldpath, int newdirfd, UserPath newpath) {
+Result<int64_t> sys_renameat(Task& task, int olddirfd, UserPath oldpath, int newdirfd,
+                             UserPath newpath) {
   return do_rename(task, olddirfd, oldpath, newdirfd, newpath, 0);
 }
 
-Result<int64_t> sys_renameat2(Task& task, int olddirfd, UserPath oldpath, int newdirfd, UserPath newpath,
-                              uint32_t flags) {
+Result<int64_t> sys_renameat2(Task& task, int olddirfd, UserPath oldpath, int newdirfd,
+                              UserPath newpath, uint32_t flags) {
   return do_rename(task, olddirfd, oldpath, newdirfd, newpath, flags);
 }
 

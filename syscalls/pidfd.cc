@@ -18,7 +18,8 @@ Result<int64_t> sys_pidfd_open(Task& task, int pid, uint32_t flags) {
   return TRY(install_pidfd(task, *group, static_cast<int>(flags)));
 }
 
-Result<int64_t> sys_pidfd_send_signal(Task& task, int pidfd, int signum, UserIn info, uint32_t flags) {
+Result<int64_t> sys_pidfd_send_signal(Task& task, int pidfd, int signum, UserIn info,
+                                      uint32_t flags) {
   if (flags) return Err(EINVAL);
   const Ref<ThreadGroup> group = TRY(group_of_pidfd(task, pidfd));
   if (signum < 0 || signum > kSignalCount) return Err(EINVAL);

@@ -28,11 +28,7 @@ Result<int64_t> new_pipe(Task& task, UserAddr fds, int flags) {
 
 }  // namespace
 
-Result<int64_t> sys_pipe(Task& task, UserOut fds) {
-  return new_pipe(task, fds, 0);
-}
-Result<int64_t> sys_pipe2(Task& task, UserOut fds, int flags) {
-  return new_pipe(task, fds, flags);
-}
+Result<int64_t> sys_pipe(Task& task, UserOut fds) { return new_pipe(task, fds, 0); }
+Result<int64_t> sys_pipe2(Task& task, UserOut fds, int flags) { return new_pipe(task, fds, flags); }
 
 }  // namespace uks

@@ -18,7 +18,8 @@ static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &&
               POLLERR == EPOLLERR && POLLHUP == EPOLLHUP && POLLRDNORM == EPOLLRDNORM &&
               POLLRDHUP == EPOLLRDHUP);
 
-// Entries of all waiting calls together: each costs some 150 bytes with its place in a wait queue. ENOMEM.
+// Entries of all waiting calls together: each costs some 150 bytes with its place in a wait queue.
+// ENOMEM.
 constexpr size_t kMaxEntriesInAll = size_t{1} << 20;
 constexpr size_t kMaxExempt = 64;  // a call of up to this many is not counted
 size_t entries_in_all = 0;         // under the kernel lock
@@ -27,8 +28,8 @@ constexpr size_t kEntriesAtOnce = 4096;
 
 struct PollCall;
 
-// Tells a call with very many files that one of them became ready. Unlike what block() arms it is there while
-// the files are looked at, with the lock dropped in between.
+// Tells a call with very many files that one of them became ready. Unlike what block() arms it is
+// there while the files are looked at, with the lock dropped in between.
 struct BigWaiter final : Waiter {
   BigWaiter(Task& t, PollCall& c) : task(t), call(c) {}
   void on_wake(uint32_t) override;
@@ -139,7 +140,8 @@ Result<int64_t> wait(Task& task, PollCall& poll, int interrupted) {
   CallState& call = task.call();
   if (task.has_deliverable_signal()) return Err(interrupted);
   if (call.timed_out || poll.zero_timeout) return 0;
-  return Err(task.block(poll.is_big() ? std::vector<WaitOn>() : wait_list(poll), call.deadline, interrupted));
+  return Err(task.block(poll.is_big() ? std::vector<WaitOn>() : wait_list(poll), call.deadline,
+                        interrupted));
 }
 
 void set_timeout(Task& task, PollCall& poll, int64_t ns) {
@@ -214,9 +216,7 @@ struct SelectCall final : CallData {
 
 constexpr std::array<uint32_t, 3> kSets = {kInSet, kOutSet, kExceptSet};
 
-size_t set_words(int nfds) {
-  return (static_cast<size_t>(nfds) + 63) / 64;
-}
+size_t set_words(int nfds) { return (static_cast<size_t>(nfds) + 63) / 64; }
 
 bool bit(const std::vector<uint64_t>& set, int fd) {
   return !set.empty() && (set[static_cast<size_t>(fd) / 64] >> (fd % 64) & 1);

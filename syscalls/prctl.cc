@@ -15,9 +15,7 @@ namespace {
 
 constexpr size_t kCommSize = 16;  // TASK_COMM_LEN
 
-bool is_capability(uint64_t cap) {
-  return cap <= CAP_LAST_CAP;
-}
+bool is_capability(uint64_t cap) { return cap <= CAP_LAST_CAP; }
 
 Result<int64_t> set_name(Task& task, uint64_t addr) {
   // strncpy_from_user() of 15 bytes: as far as the NUL.

@@ -90,7 +90,8 @@ Result<int64_t> sys_personality(Task& task, uint32_t persona) {
 }
 
 Result<int64_t> sys_arch_prctl(Task&, int, uint64_t) {
-  // The fs and gs bases never come here: the stub sets them. Nothing else is offered (CET, CPUID faulting).
+  // The fs and gs bases never come here: the stub sets them. Nothing else is offered (CET, CPUID
+  // faulting).
   return Err(EINVAL);
 }
 

@@ -1,4 +1,5 @@
-// ptrace(2), which grants nothing: as a kernel with kernel.yama.ptrace_scope = 3 (security/yama/yama_lsm.c).
+// ptrace(2), which grants nothing: as a kernel with kernel.yama.ptrace_scope = 3
+// (security/yama/yama_lsm.c).
 #include <sys/ptrace.h>
 
 #include "gen/syscalls.h"

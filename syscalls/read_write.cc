@@ -113,7 +113,8 @@ Result<uint64_t> apply_file_size_limit(Task& task, File& file, int64_t pos, uint
   return std::min<uint64_t>(count, limit - static_cast<uint64_t>(pos));
 }
 
-Result<int64_t> do_read(Task& task, File& file, UserIovec ranges, std::optional<int64_t> pos, int rwf) {
+Result<int64_t> do_read(Task& task, File& file, UserIovec ranges, std::optional<int64_t> pos,
+                        int rwf) {
   GuestSink sink(task, std::move(ranges));
   uint64_t done = 0;
   Result<size_t> r = size_t{0};
@@ -134,7 +135,8 @@ Result<int64_t> do_read(Task& task, File& file, UserIovec ranges, std::optional<
   return Err(r.error());
 }
 
-Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional<int64_t> pos, int rwf) {
+Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional<int64_t> pos,
+                         int rwf) {
   uint64_t& done = task.call().progress;
   uint64_t total = total_of(ranges);
   if (done == 0) {
@@ -149,7 +151,8 @@ Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional
   while (once || source.remaining() > 0) {
     once = false;
     auto r = with_fetched(source, ahead, [&] {
-      return pos ? file.pwrite(task, source, *pos + static_cast<int64_t>(done)) : file.write(task, source);
+      return pos ? file.pwrite(task, source, *pos + static_cast<int64_t>(done))
+                 : file.write(task, source);
     });
     if (!r) {
       if (r.error() == EAGAIN && !file.nonblocking() && !(rwf & RWF_NOWAIT) && file.wait_queue()) {
@@ -162,7 +165,8 @@ Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional
     }
     if (*r == 0) break;
     done += *r;
-    // Pipes copy under the kernel lock, a piece a time; what is beyond PIPE_BUF is not atomic anyway.
+    // Pipes copy under the kernel lock, a piece a time; what is beyond PIPE_BUF is not atomic
+    // anyway.
     if (file.kind() == FileKind::kPipe && source.remaining() > 0) yield_kernel_lock();
   }
   if (done > 0 && (file.flags() & (O_DSYNC | O_SYNC) || rwf & (RWF_DSYNC | RWF_SYNC))) {
@@ -209,7 +213,8 @@ Result<int64_t> sys_writev(Task& task, int fd, UserIn iov, uint64_t iovcnt) {
 }
 
 // On 64-bit machines the low half is the whole offset (pos_from_hilo() in fs/read_write.c).
-Result<int64_t> sys_preadv(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint64_t pos_low, uint64_t pos_high) {
+Result<int64_t> sys_preadv(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint64_t pos_low,
+                           uint64_t pos_high) {
   (void)pos_high;
   int64_t pos = static_cast<int64_t>(pos_low);
   if (pos < 0) return Err(EINVAL);
@@ -219,7 +224,8 @@ Result<int64_t> sys_preadv(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint
   return do_read(task, *file, TRY(task.copy_in_iovec(iov, static_cast<int>(iovcnt))), pos);
 }
 
-Result<int64_t> sys_pwritev(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint64_t pos_low, uint64_t pos_high) {
+Result<int64_t> sys_pwritev(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint64_t pos_low,
+                            uint64_t pos_high) {
   (void)pos_high;
   int64_t pos = static_cast<int64_t>(pos_low);
   if (pos < 0) return Err(EINVAL);
@@ -229,8 +235,8 @@ Result<int64_t> sys_pwritev(Task& task, int fd, UserIn iov, uint64_t iovcnt, uin
   return do_write(task, *file, TRY(task.copy_in_iovec(iov, static_cast<int>(iovcnt))), pos);
 }
 
-Result<int64_t> sys_preadv2(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint64_t pos_low, uint64_t pos_high,
-                            int flags) {
+Result<int64_t> sys_preadv2(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint64_t pos_low,
+                            uint64_t pos_high, int flags) {
   if (flags & ~kRwfKnown) return Err(EOPNOTSUPP);
   if (static_cast<int64_t>(pos_low) != -1) {
     if (!(flags & RWF_NOWAIT)) return sys_preadv(task, fd, iov, iovcnt, pos_low, pos_high);
@@ -245,8 +251,8 @@ Result<int64_t> sys_preadv2(Task& task, int fd, UserIn iov, uint64_t iovcnt, uin
   return do_read(task, *file, TRY(task.copy_in_iovec(iov, static_cast<int>(iovcnt))), pos, flags);
 }
 
-Result<int64_t> sys_pwritev2(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint64_t pos_low, uint64_t pos_high,
-                             int flags) {
+Result<int64_t> sys_pwritev2(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint64_t pos_low,
+                             uint64_t pos_high, int flags) {
   (void)pos_high;
   if (flags & ~kRwfKnown) return Err(EOPNOTSUPP);
   if ((flags & RWF_APPEND) && (flags & RWF_NOAPPEND)) return Err(EINVAL);

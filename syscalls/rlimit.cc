@@ -58,8 +58,8 @@ timeval to_timeval(uint64_t ns) {
           .tv_usec = static_cast<int64_t>(ns % 1'000'000'000 / 1000)};
 }
 
-// With RLIMIT_AS or RLIMIT_DATA set, private mappings are no longer made behind the sentry's back. (Set for another
-// process it takes effect at that one's next execve.)
+// With RLIMIT_AS or RLIMIT_DATA set, private mappings are no longer made behind the sentry's back.
+// (Set for another process it takes effect at that one's next execve.)
 void tell_stub_of_limit(Task& task) {
   if (!task.thread) return;
   uks_order order{};
@@ -97,7 +97,8 @@ Result<int64_t> sys_prlimit64(Task& task, int pid, uint32_t resource, UserIn new
     if (!same) return Err(EPERM);
   }
   const auto old = TRY(change(task, target->group(), resource, new_limit ? &wanted : nullptr));
-  if (new_limit && (resource == RLIMIT_AS || resource == RLIMIT_DATA) && target == &task) tell_stub_of_limit(task);
+  if (new_limit && (resource == RLIMIT_AS || resource == RLIMIT_DATA) && target == &task)
+    tell_stub_of_limit(task);
   if (old_limit) TRY(task.copy_out(old_limit, old));
   return 0;
 }

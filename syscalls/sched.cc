@@ -92,20 +92,14 @@ Result<void> for_each(Task& task, int which, int who, F f) {
   return {};
 }
 
-unsigned cpu_count(Task& task) {
-  return std::max(1u, task.kernel().cpu_count);
-}
+unsigned cpu_count(Task& task) { return std::max(1u, task.kernel().cpu_count); }
 
 // As the kernel's masks: whole words, enough for all CPUs.
-size_t mask_words(Task& task) {
-  return (cpu_count(task) + 63) / 64;
-}
+size_t mask_words(Task& task) { return (cpu_count(task) + 63) / 64; }
 
 }  // namespace
 
-Result<int64_t> sys_sched_yield(Task&) {
-  return 0;
-}
+Result<int64_t> sys_sched_yield(Task&) { return 0; }
 
 Result<int64_t> sys_sched_getscheduler(Task& task, int pid) {
   return TRY(find(task, pid))->sched_policy;

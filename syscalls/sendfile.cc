@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kBuffer = 128 * 1024;
 
-// Where one side's bytes are: at `*pos` if given, else at the file's own position, which only the file
-// itself may know (a standard stream shares its position with the host).
+// Where one side's bytes are: at `*pos` if given, else at the file's own position, which only the
+// file itself may know (a standard stream shares its position with the host).
 struct Cursor {
   File& file;
   std::optional<int64_t> pos;
@@ -89,8 +89,8 @@ Result<int64_t> sys_sendfile(Task& task, int out_fd, int in_fd, UserInOut offset
   return static_cast<int64_t>(done);
 }
 
-Result<int64_t> sys_copy_file_range(Task& task, int in_fd, UserInOut off_in, int out_fd, UserInOut off_out,
-                                    uint64_t length, uint32_t flags) {
+Result<int64_t> sys_copy_file_range(Task& task, int in_fd, UserInOut off_in, int out_fd,
+                                    UserInOut off_out, uint64_t length, uint32_t flags) {
   if (flags) return Err(EINVAL);
   Ref<File> in_file = TRY(task.fds().get_io(in_fd));
   Ref<File> out_file = TRY(task.fds().get_io(out_fd));
@@ -98,7 +98,8 @@ Result<int64_t> sys_copy_file_range(Task& task, int in_fd, UserInOut off_in, int
   Inode* b = out_file->inode();
   if ((a && a->is_dir()) || (b && b->is_dir())) return Err(EISDIR);
   if (!a || !b || !a->is_regular() || !b->is_regular()) return Err(EINVAL);
-  if (!in_file->readable() || !out_file->writable() || (out_file->flags() & O_APPEND)) return Err(EBADF);
+  if (!in_file->readable() || !out_file->writable() || (out_file->flags() & O_APPEND))
+    return Err(EBADF);
   Cursor in{*in_file, {}}, out{*out_file, {}};
   in.pos = off_in ? TRY(task.copy_in<int64_t>(off_in)) : TRY(in_file->seek(task, 0, SEEK_CUR));
   out.pos = off_out ? TRY(task.copy_in<int64_t>(off_out)) : TRY(out_file->seek(task, 0, SEEK_CUR));

@@ -14,10 +14,11 @@ namespace uks {
 namespace {
 
 constexpr uint64_t kSigsetSize = 8;
-// UAPI_SA_FLAGS of include/linux/signal_types.h, and SA_RESTORER: other bits read back as 0, by which programs
-// find out what is known.
-constexpr uint64_t kActionFlags = SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER |
-                                  uint64_t{SA_RESETHAND} | 0x800 /* SA_EXPOSE_TAGBITS */ | 0x04000000 /* SA_RESTORER */;
+// UAPI_SA_FLAGS of include/linux/signal_types.h, and SA_RESTORER: other bits read back as 0, by
+// which programs find out what is known.
+constexpr uint64_t kActionFlags = SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK |
+                                  SA_RESTART | SA_NODEFER | uint64_t{SA_RESETHAND} |
+                                  0x800 /* SA_EXPOSE_TAGBITS */ | 0x04000000 /* SA_RESTORER */;
 
 // rt_sigtimedwait: what is waited for, read once, and the mask to put back.
 struct WaitedSet final : CallData {
@@ -58,7 +59,8 @@ Result<SignalInfo> copy_in_info(Task& task, UserAddr from, int signo, pid_t targ
 
 }  // namespace
 
-Result<int64_t> sys_rt_sigaction(Task& task, int signum, UserIn act, UserOut oldact, uint64_t sigsetsize) {
+Result<int64_t> sys_rt_sigaction(Task& task, int signum, UserIn act, UserOut oldact,
+                                 uint64_t sigsetsize) {
   if (sigsetsize != kSigsetSize) return Err(EINVAL);
   GuestSigaction action;
   if (act) action = TRY(task.copy_in<GuestSigaction>(act));
@@ -71,7 +73,8 @@ Result<int64_t> sys_rt_sigaction(Task& task, int signum, UserIn act, UserOut old
     action.flags &= kActionFlags;
     (*group.actions)[signum] = action;
     // POSIX: setting an action that ignores discards what is pending.
-    if (action.handler == 1 || (action.handler == 0 && default_action(signum) == DefaultAction::kIgnore)) {
+    if (action.handler == 1 ||
+        (action.handler == 0 && default_action(signum) == DefaultAction::kIgnore)) {
       group.pending.remove(signal_bit(signum));
       for (Task* thread : group.threads) thread->pending.remove(signal_bit(signum));
     } else if (group.timers) {
@@ -82,7 +85,8 @@ Result<int64_t> sys_rt_sigaction(Task& task, int signum, UserIn act, UserOut old
   return 0;
 }
 
-Result<int64_t> sys_rt_sigprocmask(Task& task, int how, UserIn set, UserOut oldset, uint64_t sigsetsize) {
+Result<int64_t> sys_rt_sigprocmask(Task& task, int how, UserIn set, UserOut oldset,
+                                   uint64_t sigsetsize) {
   if (sigsetsize != kSigsetSize) return Err(EINVAL);
   const SignalMask old = task.blocked_signals;
   if (set) {
@@ -107,7 +111,8 @@ Result<int64_t> sys_rt_sigprocmask(Task& task, int how, UserIn set, UserOut olds
 
 Result<int64_t> sys_rt_sigpending(Task& task, UserOut set, uint64_t sigsetsize) {
   if (sigsetsize > kSigsetSize) return Err(EINVAL);
-  const SignalMask pending = (task.pending.pending() | task.group().pending.pending()) & task.blocked_signals;
+  const SignalMask pending =
+      (task.pending.pending() | task.group().pending.pending()) & task.blocked_signals;
   TRY(task.copy_out(set, &pending, sigsetsize));
   return 0;
 }
@@ -124,7 +129,8 @@ Result<int64_t> sys_rt_sigsuspend(Task& task, UserIn mask, uint64_t sigsetsize) 
 
 Result<int64_t> sys_pause(Task& task) { return Err(task.block({}, {}, kRestartNoHand)); }
 
-Result<int64_t> sys_rt_sigtimedwait(Task& task, UserIn set, UserOut info, UserIn timeout, uint64_t sigsetsize) {
+Result<int64_t> sys_rt_sigtimedwait(Task& task, UserIn set, UserOut info, UserIn timeout,
+                                    uint64_t sigsetsize) {
   if (sigsetsize != kSigsetSize) return Err(EINVAL);
   CallState& call = task.call();
   const SignalMask wanted = call.data ? static_cast<const WaitedSet&>(*call.data).wanted
@@ -234,7 +240,8 @@ Result<int64_t> sys_sigaltstack(Task& task, UserIn ss, UserOut old_ss) {
   constexpr uint64_t kMinStack = 2048;  // MINSIGSTKSZ of the kernel
   const AltStack old = task.alt_stack;
   const uint64_t sp = task.thread->sp;
-  const bool on_stack = !(old.flags & (SS_DISABLE | kAutodisarm)) && sp > old.base && sp - old.base <= old.size;
+  const bool on_stack =
+      !(old.flags & (SS_DISABLE | kAutodisarm)) && sp > old.base && sp - old.base <= old.size;
   if (ss) {
     const auto wanted = TRY(task.copy_in<GuestStack>(ss));
     if (on_stack) return Err(EPERM);
@@ -249,8 +256,10 @@ Result<int64_t> sys_sigaltstack(Task& task, UserIn ss, UserOut old_ss) {
   }
   if (old_ss) {
     GuestStack out{old.base, old.flags, 0, old.size};
-    if (old.flags & SS_DISABLE) out = {0, SS_DISABLE, 0, 0};
-    else if (on_stack) out.flags |= SS_ONSTACK;
+    if (old.flags & SS_DISABLE)
+      out = {0, SS_DISABLE, 0, 0};
+    else if (on_stack)
+      out.flags |= SS_ONSTACK;
     TRY(task.copy_out(old_ss, out));
   }
   return 0;

@@ -11,7 +11,7 @@ namespace uks {
 namespace {
 
 Result<int64_t> put_stat(Task& task, const Attr& a, UserAddr to) {
-  struct stat s {};
+  struct stat s{};
   s.st_dev = a.dev;
   s.st_ino = a.ino;
   s.st_nlink = a.nlink;
@@ -73,10 +73,12 @@ Result<int64_t> do_access(Task& task, int dirfd, UserPath path, int mode, int fl
     if (!(creds.securebits & 4 /* SECBIT_NO_SETUID_FIXUP */))
       creds.cap_effective = creds.ruid == 0 ? creds.cap_permitted : 0;
   }
-  if ((mode & kMayExec) && attr.is_regular() && place.mount && (place.mount->flags() & 8 /* MS_NOEXEC */))
+  if ((mode & kMayExec) && attr.is_regular() && place.mount &&
+      (place.mount->flags() & 8 /* MS_NOEXEC */))
     return Err(EACCES);
   TRY(check_access(creds, attr, mode));
-  if ((mode & kMayWrite) && (attr.is_regular() || attr.is_dir() || attr.is_link())) TRY(want_write(place));
+  if ((mode & kMayWrite) && (attr.is_regular() || attr.is_dir() || attr.is_link()))
+    TRY(want_write(place));
   return 0;
 }
 
@@ -99,7 +101,8 @@ Result<int64_t> sys_newfstatat(Task& task, int dirfd, UserPath path, UserOut sta
   return put_stat(task, TRY(attr_at(task, dirfd, path, flags)), statbuf);
 }
 
-Result<int64_t> sys_statx(Task& task, int dirfd, UserPath path, uint32_t flags, uint32_t mask, UserOut statxbuf) {
+Result<int64_t> sys_statx(Task& task, int dirfd, UserPath path, uint32_t flags, uint32_t mask,
+                          UserOut statxbuf) {
   if (flags & ~(static_cast<uint32_t>(kStatFlags) | AT_STATX_SYNC_TYPE)) return Err(EINVAL);
   if ((flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE) return Err(EINVAL);
   if (mask & STATX__RESERVED) return Err(EINVAL);
@@ -109,7 +112,7 @@ Result<int64_t> sys_statx(Task& task, int dirfd, UserPath path, uint32_t flags, 
   if (!place.inode()) return Err(ENOENT);
   Ref<Inode> inode = place.dentry->inode_ref();
   Attr a = TRY(inode->getattr());
-  struct statx s {};
+  struct statx s{};
   s.stx_mask = STATX_BASIC_STATS | STATX_MNT_ID;
   s.stx_blksize = a.blksize;
   s.stx_nlink = a.nlink;
@@ -140,7 +143,9 @@ Result<int64_t> sys_statx(Task& task, int dirfd, UserPath path, uint32_t flags, 
   return 0;
 }
 
-Result<int64_t> sys_access(Task& task, UserPath path, int mode) { return do_access(task, AT_FDCWD, path, mode, 0); }
+Result<int64_t> sys_access(Task& task, UserPath path, int mode) {
+  return do_access(task, AT_FDCWD, path, mode, 0);
+}
 
 Result<int64_t> sys_faccessat(Task& task, int dirfd, UserPath path, int mode) {
   return do_access(task, dirfd, path, mode, 0);

@@ -26,8 +26,10 @@ std::string quote(std::string_view bytes, bool cut) {
         out += c;
         break;
       default:
-        if (c >= 32 && c < 127) out += c;
-        else out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        if (c >= 32 && c < 127)
+          out += c;
+        else
+          out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     }
   }
   out += '"';
@@ -84,7 +86,8 @@ std::string show_argument(Task& task, const SyscallEntry& entry, size_t i) {
 
 void StraceWriter::on_call(Task& task, const Result<int64_t>& result) {
   const SyscallEntry* entry = find_syscall(task.syscall_nr);
-  std::string line = fmt::format("[{}] {}(", task.tid(), entry ? entry->name : fmt::format("syscall_{}", task.syscall_nr));
+  std::string line = fmt::format("[{}] {}(", task.tid(),
+                                 entry ? entry->name : fmt::format("syscall_{}", task.syscall_nr));
   for (size_t i = 0; entry && i < entry->argc; i++) {
     if (i) line += ", ";
     line += show_argument(task, *entry, i);
@@ -92,16 +95,20 @@ void StraceWriter::on_call(Task& task, const Result<int64_t>& result) {
   if (result) {
     const bool pointer = task.syscall_nr == SYS_mmap || task.syscall_nr == SYS_brk;
     // A mapping's address is chosen when the stub makes it, after this line.
-    if (task.syscall_nr == SYS_mmap && *result == 0) line += ") = ?\n";
-    else if (pointer) line += fmt::format(") = {:#x}\n", static_cast<uint64_t>(*result));
-    else line += fmt::format(") = {}\n", *result);
+    if (task.syscall_nr == SYS_mmap && *result == 0)
+      line += ") = ?\n";
+    else if (pointer)
+      line += fmt::format(") = {:#x}\n", static_cast<uint64_t>(*result));
+    else
+      line += fmt::format(") = {}\n", *result);
   } else if (result.error() == kNoReply) {
     line += ") ...\n";
   } else if (result.error().value >= kRestartSys) {
     line += ") = ? ERESTART\n";
   } else {
     const char* name = strerrorname_np(result.error().value);
-    line += fmt::format(") = -1 {} ({})\n", name ? name : "?", strerrordesc_np(result.error().value));
+    line +=
+        fmt::format(") = -1 {} ({})\n", name ? name : "?", strerrordesc_np(result.error().value));
   }
   (void)!write(fd_.get(), line.data(), line.size());
 }

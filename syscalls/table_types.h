@@ -1,4 +1,5 @@
-// The types of the generated system call table: what dispatch and the strace decoder know of a call.
+// The types of the generated system call table: what dispatch and the strace decoder know of a
+// call.
 #pragma once
 #include <array>
 #include <cstdint>

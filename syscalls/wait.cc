@@ -18,7 +18,8 @@ namespace uks {
 namespace {
 
 constexpr int kPidfd = 3;  // P_PIDFD
-constexpr unsigned kCloneOptions = static_cast<unsigned>(__WNOTHREAD) | __WALL | static_cast<unsigned>(__WCLONE);
+constexpr unsigned kCloneOptions =
+    static_cast<unsigned>(__WNOTHREAD) | __WALL | static_cast<unsigned>(__WCLONE);
 
 Result<void> put_rusage(Task& task, UserAddr to, const WaitResult& result) {
   if (!to) return {};
@@ -33,7 +34,8 @@ Result<void> put_rusage(Task& task, UserAddr to, const WaitResult& result) {
 }  // namespace
 
 Result<int64_t> sys_wait4(Task& task, int pid, UserOut status, int options, UserOut rusage) {
-  if (static_cast<unsigned>(options) & ~(WNOHANG | WUNTRACED | WCONTINUED | kCloneOptions)) return Err(EINVAL);
+  if (static_cast<unsigned>(options) & ~(WNOHANG | WUNTRACED | WCONTINUED | kCloneOptions))
+    return Err(EINVAL);
   if (pid == INT32_MIN) return Err(ESRCH);
   WaitRequest request;
   if (pid > 0) {
@@ -51,8 +53,10 @@ Result<int64_t> sys_wait4(Task& task, int pid, UserOut status, int options, User
   return result->pid;
 }
 
-Result<int64_t> sys_waitid(Task& task, int which, int pid, UserOut info, int options, UserOut rusage) {
-  if (static_cast<unsigned>(options) & ~(WNOHANG | WNOWAIT | WEXITED | WSTOPPED | WCONTINUED | kCloneOptions)) {
+Result<int64_t> sys_waitid(Task& task, int which, int pid, UserOut info, int options,
+                           UserOut rusage) {
+  if (static_cast<unsigned>(options) &
+      ~(WNOHANG | WNOWAIT | WEXITED | WSTOPPED | WCONTINUED | kCloneOptions)) {
     return Err(EINVAL);
   }
   if (!(options & (WEXITED | WSTOPPED | WCONTINUED))) return Err(EINVAL);

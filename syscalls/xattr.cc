@@ -22,7 +22,8 @@ Result<std::string> name_in(Task& task, UserStr user_name) {
 Result<void> may_use(Task& task, const Attr& attr, std::string_view name, bool write) {
   if (name.starts_with("user.") && name.size() > 5) {
     if (!attr.is_regular() && !attr.is_dir()) return Err(write ? EPERM : ENODATA);
-    if (attr.is_dir() && (attr.mode & S_ISVTX) && write && !is_owner_or_capable(task.creds(), attr)) return Err(EPERM);
+    if (attr.is_dir() && (attr.mode & S_ISVTX) && write && !is_owner_or_capable(task.creds(), attr))
+      return Err(EPERM);
     return check_access(task.creds(), attr, write ? kMayWrite : kMayRead);
   }
   if (name.starts_with("trusted.") && name.size() > 8) {
@@ -45,7 +46,8 @@ Result<Path> place_by_fd(Task& task, int fd) {
   return place;
 }
 
-Result<int64_t> do_set(Task& task, const Path& place, UserStr user_name, UserIn value, uint64_t size, int flags) {
+Result<int64_t> do_set(Task& task, const Path& place, UserStr user_name, UserIn value,
+                       uint64_t size, int flags) {
   if (flags & ~(XATTR_CREATE | XATTR_REPLACE)) return Err(EINVAL);
   std::string name = TRY(name_in(task, user_name));
   if (size > XATTR_SIZE_MAX) return Err(E2BIG);
@@ -58,7 +60,8 @@ Result<int64_t> do_set(Task& task, const Path& place, UserStr user_name, UserIn 
   return 0;
 }
 
-Result<int64_t> do_get(Task& task, const Path& place, UserStr user_name, UserOut value, uint64_t size) {
+Result<int64_t> do_get(Task& task, const Path& place, UserStr user_name, UserOut value,
+                       uint64_t size) {
   std::string name = TRY(name_in(task, user_name));
   Ref<Inode> inode = place.dentry->inode_ref();
   TRY(may_use(task, TRY(inode->getattr()), name, false));
@@ -95,19 +98,24 @@ Result<int64_t> do_remove(Task& task, const Path& place, UserStr user_name) {
 
 }  // namespace
 
-Result<int64_t> sys_setxattr(Task& task, UserPath path, UserStr name, UserIn value, uint64_t size, int flags) {
+Result<int64_t> sys_setxattr(Task& task, UserPath path, UserStr name, UserIn value, uint64_t size,
+                             int flags) {
   return do_set(task, TRY(place_by_path(task, path, true)), name, value, size, flags);
 }
-Result<int64_t> sys_lsetxattr(Task& task, UserPath path, UserStr name, UserIn value, uint64_t size, int flags) {
+Result<int64_t> sys_lsetxattr(Task& task, UserPath path, UserStr name, UserIn value, uint64_t size,
+                              int flags) {
   return do_set(task, TRY(place_by_path(task, path, false)), name, value, size, flags);
 }
-Result<int64_t> sys_fsetxattr(Task& task, int fd, UserStr name, UserIn value, uint64_t size, int flags) {
+Result<int64_t> sys_fsetxattr(Task& task, int fd, UserStr name, UserIn value, uint64_t size,
+                              int flags) {
   return do_set(task, TRY(place_by_fd(task, fd)), name, value, size, flags);
 }
-Result<int64_t> sys_getxattr(Task& task, UserPath path, UserStr name, UserOut value, uint64_t size) {
+Result<int64_t> sys_getxattr(Task& task, UserPath path, UserStr name, UserOut value,
+                             uint64_t size) {
   return do_get(task, TRY(place_by_path(task, path, true)), name, value, size);
 }
-Result<int64_t> sys_lgetxattr(Task& task, UserPath path, UserStr name, UserOut value, uint64_t size) {
+Result<int64_t> sys_lgetxattr(Task& task, UserPath path, UserStr name, UserOut value,
+                              uint64_t size) {
   return do_get(task, TRY(place_by_path(task, path, false)), name, value, size);
 }
 Result<int64_t> sys_fgetxattr(Task& task, int fd, UserStr name, UserOut value, uint64_t size) {

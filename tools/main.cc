@@ -41,8 +41,8 @@ bool wait_for_start() {
   return n == 1;
 }
 
-// glibc's other arenas open files of /proc and /sys (to count processors, before they shrink), which the
-// roles' filters forbid. One arena is enough: the sentry's work is under one lock anyway.
+// glibc's other arenas open files of /proc and /sys (to count processors, before they shrink),
+// which the roles' filters forbid. One arena is enough: the sentry's work is under one lock anyway.
 void use_one_arena() { ::mallopt(M_ARENA_MAX, 1); }
 
 int gofer_role() {

@@ -11,7 +11,8 @@ Result<void> send_packet(int socket, std::string_view bytes, int fd) {
 
 Result<Packet> receive_packet(int socket, std::span<char> buffer) {
   Packet packet;
-  packet.bytes = std::string_view(buffer.data(), TRY(receive_message(socket, buffer.data(), buffer.size(), packet.fd)));
+  packet.bytes = std::string_view(
+      buffer.data(), TRY(receive_message(socket, buffer.data(), buffer.size(), packet.fd)));
   return packet;
 }
 

@@ -217,7 +217,8 @@ Result<CreatedFile> GoferClient::create(NodeId dir, std::string_view name, uint3
   return file;
 }
 
-Result<NodeAttr> GoferClient::mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner, Attr* dir_after) {
+Result<NodeAttr> GoferClient::mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner,
+                                    Attr* dir_after) {
   Writer w = request_for(Op::kMkdir);
   w.u64(dir);
   w.string(name);
@@ -248,7 +249,8 @@ Result<size_t> GoferClient::write(NodeId node, uint64_t offset, std::string_view
   return written;
 }
 
-Result<NodeAttr> GoferClient::link(NodeId node, NodeId dir, std::string_view name, Attr* dir_after) {
+Result<NodeAttr> GoferClient::link(NodeId node, NodeId dir, std::string_view name,
+                                   Attr* dir_after) {
   Writer w = request_for(Op::kLink);
   w.u64(node);
   w.u64(dir);
@@ -288,7 +290,8 @@ Result<void> GoferClient::rename(NodeId old_dir, std::string_view old_name, Node
   return {};
 }
 
-Result<NodeAttr> GoferClient::mknod(NodeId dir, std::string_view name, uint32_t mode, Owner owner, Attr* dir_after) {
+Result<NodeAttr> GoferClient::mknod(NodeId dir, std::string_view name, uint32_t mode, Owner owner,
+                                    Attr* dir_after) {
   Writer w = request_for(Op::kMknod);
   w.u64(dir);
   w.string(name);

@@ -52,7 +52,8 @@ class GoferClient {
   // exists). Never follows a link (ELOOP).
   Result<CreatedFile> create(NodeId dir, std::string_view name, uint32_t mode, int flags,
                              Owner owner = {}, Attr* dir_after = nullptr);
-  Result<NodeAttr> mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {}, Attr* dir_after = nullptr);
+  Result<NodeAttr> mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {},
+                         Attr* dir_after = nullptr);
   Result<NodeAttr> symlink(NodeId dir, std::string_view name, std::string_view target,
                            Owner owner = {}, Attr* dir_after = nullptr);
   // A new name for `node`. A file with a hidden name somewhere: EACCES.
@@ -65,7 +66,8 @@ class GoferClient {
                       std::string_view new_name, uint32_t flags, Attr* old_dir_after = nullptr,
                       Attr* new_dir_after = nullptr);
   // Only S_IFREG, S_IFIFO, S_IFSOCK; devices: EPERM.
-  Result<NodeAttr> mknod(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {}, Attr* dir_after = nullptr);
+  Result<NodeAttr> mknod(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {},
+                         Attr* dir_after = nullptr);
   Result<std::string> readlink(NodeId node);
   // A page of a directory; start with cookie 0, which takes a snapshot of the names. ESTALE for a
   // cookie that is too old (start again). `with_ids`: every entry carries an id (and a lookup to

@@ -68,8 +68,10 @@ inline constexpr uint32_t kAttrWritable = 1;  // may be changed, and names in it
 inline constexpr uint32_t kAttrDenied =
     2;  // visible, but opening, reading the link, listing: EACCES
 
-inline constexpr uint32_t kAttrIndirect = 4;  // of a file opened for writing: only write() changes it
-inline constexpr uint32_t kAttrCopied = 8;    // of the new directory after a rename: the name has a copy
+inline constexpr uint32_t kAttrIndirect =
+    4;  // of a file opened for writing: only write() changes it
+inline constexpr uint32_t kAttrCopied =
+    8;  // of the new directory after a rename: the name has a copy
 
 struct Attr {
   uint64_t dev = 0;  // with ino: the host's identity of the file (hard links share it)

@@ -21,8 +21,8 @@ struct Config {
 
 inline constexpr size_t kMaxConfig = 16 << 20;  // bytes
 
-// In the encoding of proto/codec.h: paths are bytes, and nobody but the keeper writes it, each time anew. Empty: more
-// than kMaxConfig bytes.
+// In the encoding of proto/codec.h: paths are bytes, and nobody but the keeper writes it, each time
+// anew. Empty: more than kMaxConfig bytes.
 std::string encode_config(const Config& config);
 
 // Reads that. On failure returns false and says in `problem` what is wrong.

@@ -138,10 +138,14 @@ class Parser {
 
 }  // namespace
 
-std::string ConfigEntry::name() const { return section + (subsection ? "." + *subsection : "") + "." + key; }
+std::string ConfigEntry::name() const {
+  return section + (subsection ? "." + *subsection : "") + "." + key;
+}
 
 std::string ConfigEntry::text() const { return name() + (value ? "=" + *value : ""); }
 
-std::optional<std::vector<ConfigEntry>> parse_git_config(std::string_view text) { return Parser(text).parse(); }
+std::optional<std::vector<ConfigEntry>> parse_git_config(std::string_view text) {
+  return Parser(text).parse();
+}
 
 }  // namespace uks::gofer

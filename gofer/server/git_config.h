@@ -1,4 +1,5 @@
-// The syntax of git configuration files (git-config(1), "Syntax"; parse_source() in git's config.c).
+// The syntax of git configuration files (git-config(1), "Syntax"; parse_source() in git's
+// config.c).
 #pragma once
 #include <compare>
 #include <optional>
@@ -8,8 +9,8 @@
 
 namespace uks::gofer {
 
-// One line of it. Section and key are in lower case. What git calls "section.subsection.key" is split at
-// its first and last dot, however the header was written.
+// One line of it. Section and key are in lower case. What git calls "section.subsection.key" is
+// split at its first and last dot, however the header was written.
 struct ConfigEntry {
   std::string section;
   std::optional<std::string> subsection;

@@ -38,7 +38,8 @@ bool visit_directories(int dir, size_t max, const Visit& visit) {
     max -= entries->size();
     for (const RawEntry& entry : *entries) {
       const bool directory = entry.type == DT_DIR || entry.type == DT_UNKNOWN;
-      if (directory || lower_case(entry.name) == ".git") pending.push_back(path.empty() ? entry.name : path + "/" + entry.name);
+      if (directory || lower_case(entry.name) == ".git")
+        pending.push_back(path.empty() ? entry.name : path + "/" + entry.name);
     }
   }
   return true;
@@ -59,15 +60,18 @@ Result<std::string> read_small_file(int dir, const char* name, size_t max) {
   }
 }
 
-Result<void> put_file(int dir, const char* name, const char* temporary, std::string_view text, const Attr& like,
-                      bool give_away) {
+Result<void> put_file(int dir, const char* name, const char* temporary, std::string_view text,
+                      const Attr& like, bool give_away) {
   (void)::unlinkat(dir, temporary, 0);  // of a gofer that was killed right here
-  UniqueFd copy = TRY(open_beneath(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, like.mode & 0777));
+  UniqueFd copy =
+      TRY(open_beneath(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, like.mode & 0777));
   const auto fill = [&]() -> Result<void> {
-    if (give_away && ::fchownat(copy.get(), "", like.uid, like.gid, AT_EMPTY_PATH) < 0) return HostErr();
+    if (give_away && ::fchownat(copy.get(), "", like.uid, like.gid, AT_EMPTY_PATH) < 0)
+      return HostErr();
     size_t done = 0;
     while (done < text.size()) {
-      const ssize_t n = ::pwrite(copy.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
+      const ssize_t n =
+          ::pwrite(copy.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
       if (n <= 0) return n < 0 ? HostErr() : Err(ENOSPC);
       done += static_cast<size_t>(n);
     }

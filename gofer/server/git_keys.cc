@@ -9,7 +9,9 @@
 namespace uks::gofer {
 namespace {
 
-bool is_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+bool is_alnum(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
 
 bool is_word(std::string_view text) {
   return !text.empty() && text[0] != '-' &&
@@ -42,18 +44,21 @@ bool is_switch(const std::optional<std::string>& value) {
   return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// A git command without what could make it run another program, write to a file of its choice or use another
-// repository. Aliases are a convenience: this list need not be long.
+// A git command without what could make it run another program, write to a file of its choice or
+// use another repository. Aliases are a convenience: this list need not be long.
 bool is_harmless_alias(std::string_view value) {
-  if (!std::ranges::all_of(value, [](char c) { return is_alnum(c) || std::string_view(" .,=%_@^~{}()\"'-").contains(c); })) {
+  if (!std::ranges::all_of(value, [](char c) {
+        return is_alnum(c) || std::string_view(" .,=%_@^~{}()\"'-").contains(c);
+      })) {
     return false;
   }
   const std::vector<std::string_view> words = words_of(value, " \"'");
-  if (words.empty() ||
-      !is_one_of(words[0],
-                 "add blame branch cat-file checkout cherry-pick clean commit describe diff fetch log ls-files ls-tree "
-                 "merge merge-base mv pull push rebase reflog reset restore rev-list rev-parse revert rm shortlog show "
-                 "show-branch stash status switch tag")) {
+  if (words.empty() || !is_one_of(words[0],
+                                  "add blame branch cat-file checkout cherry-pick clean commit "
+                                  "describe diff fetch log ls-files ls-tree "
+                                  "merge merge-base mv pull push rebase reflog reset restore "
+                                  "rev-list rev-parse revert rm shortlog show "
+                                  "show-branch stash status switch tag")) {
     return false;
   }
   const bool remote = is_one_of(words[0], "fetch pull push");
@@ -62,7 +67,9 @@ bool is_harmless_alias(std::string_view value) {
     for (const char* option : {"--ex", "--ou", "--upl", "--rece", "--rep"}) {
       if (word.starts_with(option)) return false;
     }
-    if (words[0] == "rebase" && word.starts_with('-') && !word.starts_with("--") && word.contains('x')) return false;
+    if (words[0] == "rebase" && word.starts_with('-') && !word.starts_with("--") &&
+        word.contains('x'))
+      return false;
     if (remote && !word.starts_with('-') && !is_one_of(word, "origin HEAD")) return false;
     if (remote && word.starts_with("--e")) return false;
   }
@@ -71,8 +78,8 @@ bool is_harmless_alias(std::string_view value) {
 
 enum class Rule { kAny, kWord, kNever, kUrl, kRemoteName, kPath, kInsteadOf, kAlias };
 
-// The first row that fits decides. What no row names may be switched on and off, or numbered, but not be given
-// any other value. No row: the key runs a command, names a file, or does not exist.
+// The first row that fits decides. What no row names may be switched on and off, or numbered, but
+// not be given any other value. No row: the key runs a command, names a file, or does not exist.
 struct Row {
   std::string_view section;
   bool subsection;
@@ -120,23 +127,29 @@ constexpr std::array kRows = {
     Row{"commit", false, "cleanup gpgsign status template verbose", Rule::kAny},
     Row{"committer", false, "name email", Rule::kAny},
     Row{"core", false,
-        "abbrev autocrlf bigfilethreshold checkstat commentchar commentstring commitgraph compression createobject "
-        "deltabasecachelimit eol excludesfile filesreflocktimeout fsync fsyncmethod fscache hidedotfiles "
-        "logallrefupdates loosecompression notesref packedgitlimit packedgitwindowsize packedrefstimeout quotepath "
+        "abbrev autocrlf bigfilethreshold checkstat commentchar commentstring commitgraph "
+        "compression createobject "
+        "deltabasecachelimit eol excludesfile filesreflocktimeout fsync fsyncmethod fscache "
+        "hidedotfiles "
+        "logallrefupdates loosecompression notesref packedgitlimit packedgitwindowsize "
+        "packedrefstimeout quotepath "
         "safecrlf sharedrepository splitindex symlinks untrackedcache whitespace",
         Rule::kAny},
     Row{"credential", false, "username", Rule::kAny},
     Row{"credential", true, "username", Rule::kAny},
     Row{"diff", false, "guitool tool", Rule::kWord},
     Row{"diff", false,
-        "algorithm colormoved colormovedws context dirstat dstprefix ignoresubmodules indentheuristic interhunkcontext "
-        "mnemonicprefix noprefix relative renamelimit renames srcprefix statgraphwidth statnamewidth submodule "
+        "algorithm colormoved colormovedws context dirstat dstprefix ignoresubmodules "
+        "indentheuristic interhunkcontext "
+        "mnemonicprefix noprefix relative renamelimit renames srcprefix statgraphwidth "
+        "statnamewidth submodule "
         "suppressblankempty wordregex wserrorhighlight",
         Rule::kAny},
     Row{"diff", true, "algorithm binary funcname wordregex xfuncname", Rule::kAny},
     Row{"extensions", false, "compatobjectformat noop objectformat refstorage", Rule::kWord},
     Row{"feature", false, "*", Rule::kAny},
-    Row{"fetch", false, "negotiationalgorithm output parallel prune prunetags recursesubmodules", Rule::kAny},
+    Row{"fetch", false, "negotiationalgorithm output parallel prune prunetags recursesubmodules",
+        Rule::kAny},
     Row{"filter", true, "required", Rule::kAny},
     Row{"format", false, "pretty subjectprefix", Rule::kAny},
     Row{"gc", false, "*", Rule::kAny},
@@ -152,7 +165,9 @@ constexpr std::array kRows = {
     Row{"maintenance", false, "auto strategy", Rule::kWord},
     Row{"maintenance", true, "enabled schedule", Rule::kWord},
     Row{"merge", false, "guitool tool", Rule::kWord},
-    Row{"merge", false, "autostash conflictstyle directoryrenames ff log renamelimit renames stat verbosity", Rule::kAny},
+    Row{"merge", false,
+        "autostash conflictstyle directoryrenames ff log renamelimit renames stat verbosity",
+        Rule::kAny},
     Row{"merge", true, "name", Rule::kAny},
     Row{"merge", true, "recursive", Rule::kWord},
     Row{"notes", false, "*", Rule::kAny},
@@ -163,7 +178,8 @@ constexpr std::array kRows = {
     Row{"rebase", false, "backend missingcommitscheck", Rule::kWord},
     Row{"receive", false, "denycurrentbranch denydeletecurrent hiderefs", Rule::kAny},
     Row{"remote", true,
-        "fetch followremotehead gh-resolved mirror partialclonefilter promisor prune prunetags push skipdefaultupdate "
+        "fetch followremotehead gh-resolved mirror partialclonefilter promisor prune prunetags "
+        "push skipdefaultupdate "
         "skipfetchall tagopt",
         Rule::kAny},
     Row{"repack", false, "*", Rule::kAny},
@@ -192,7 +208,8 @@ Effect effect_of(const ConfigEntry& entry) {
   const std::string value = entry.value.value_or("");
   const auto row = std::ranges::find_if(kRows, [&](const Row& r) {
     return r.section == entry.section && r.subsection == entry.subsection.has_value() &&
-           (r.keys == "*" ? r.rule != Rule::kAny || !names_command(entry.key) : is_one_of(entry.key, r.keys));
+           (r.keys == "*" ? r.rule != Rule::kAny || !names_command(entry.key)
+                          : is_one_of(entry.key, r.keys));
   });
   const auto only_if = [](bool harmless) { return harmless ? Effect::kHarmless : Effect::kRuns; };
   if (row == kRows.end()) return only_if(is_switch(entry.value));
@@ -230,7 +247,9 @@ Address kind_of_address(std::string_view address) {
     // A host that begins with '-' would be an option to ssh.
     const std::string_view host = rest.substr(3);
     const bool known = is_one_of(scheme, "http https ssh git git+ssh ssh+git ftp ftps");
-    return known && !host.empty() && !host.starts_with('-') && !host.contains("@-") ? Address::kNetwork : Address::kOther;
+    return known && !host.empty() && !host.starts_with('-') && !host.contains("@-")
+               ? Address::kNetwork
+               : Address::kOther;
   }
   const size_t colon = address.find(':'), slash = address.find('/');
   if (colon == std::string_view::npos || slash < colon) return Address::kPath;

@@ -23,9 +23,7 @@ bool is_access_mode(int flags, int also) {
   return (flags & ~(O_ACCMODE | also)) == 0 && (flags & O_ACCMODE) != O_ACCMODE;
 }
 
-bool writes(int flags) {
-  return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
-}
+bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC); }
 
 // The gofer keeps attributes in the user namespace: others are the host's security (EPERM to set).
 bool is_user_xattr(const std::string& name) {
@@ -62,7 +60,8 @@ Result<void> Server::open(Reader& in, Writer& out, UniqueFd& fd) {
     UniqueFd writer = indirect ? TRY(open_inode(file.fd, O_WRONLY)) : UniqueFd();
     if (::ftruncate(writer ? writer.get() : opened.get(), 0) < 0) return HostErr();
   }
-  Attr attr = shown(flags & O_TRUNC ? TRY(stat_at(file.fd, "")) : file.attr, file.at.rules, file.at.tree());
+  Attr attr =
+      shown(flags & O_TRUNC ? TRY(stat_at(file.fd, "")) : file.attr, file.at.rules, file.at.tree());
   if (indirect) attr.flags |= kAttrIndirect;
   out.attr(attr);
   fd = std::move(opened);
@@ -81,8 +80,10 @@ Result<void> Server::write(Reader& in, Writer& out) {
   const Handle parent = TRY(parent_of(file, name));
   // Moved since it was opened, it may be an ordinary file by now.
   const bool pointer = repositories_.is_pointer(named(parent, name));
-  if (offset > Repositories::kMaxPointer || bytes.size() > Repositories::kMaxPointer) return Err(EFBIG);
-  const std::string before = TRY(read_small_file(parent.fd, name.c_str(), Repositories::kMaxPointer));
+  if (offset > Repositories::kMaxPointer || bytes.size() > Repositories::kMaxPointer)
+    return Err(EFBIG);
+  const std::string before =
+      TRY(read_small_file(parent.fd, name.c_str(), Repositories::kMaxPointer));
   std::string now = before;
   now.resize(std::max<size_t>(now.size(), offset + bytes.size()));
   now.replace(offset, bytes.size(), bytes);

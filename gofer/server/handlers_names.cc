@@ -90,10 +90,12 @@ Result<void> Server::link(Reader& in, Writer& out) {
   // Even a file with one link: its only name may be the hidden one, reached by a rule's blind spot.
   if (hidden_->contains(file.attr.dev, file.attr.ino)) return Err(EACCES);
   if (file.attr.is_symlink()) {
-    TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeLink, TRY(link_text(file.fd))));
+    TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeLink,
+                            TRY(link_text(file.fd))));
   } else {
     TRY(repositories_.check(named(dir, name), Repositories::Change::kPutFile));
-    TRY(check_repository(file, Repositories::Change::kWrite));  // by another name it could be written
+    TRY(check_repository(file,
+                         Repositories::Change::kWrite));  // by another name it could be written
     if (is_pointer(file)) return Err(EACCES);
   }
   // AT_SYMLINK_FOLLOW follows the magic link only, to the very inode; AT_EMPTY_PATH would need a
@@ -117,10 +119,12 @@ Result<void> Server::unlink(Reader& in, Writer& out, bool directory) {
     return Err(hidden);
   TRY(changeable_child(dir, name));
   using Change = Repositories::Change;
-  TRY(repositories_.check(named(dir, name), directory ? Change::kRemoveDirectory : Change::kRemove));
+  TRY(repositories_.check(named(dir, name),
+                          directory ? Change::kRemoveDirectory : Change::kRemove));
   UniqueFd pin = pin_for(dir, name);
   // Held, so that its number is not another's before it is forgotten.
-  const auto held = directory ? open_beneath(dir.fd, name.c_str(), O_PATH | O_NOFOLLOW) : Err(ENOENT);
+  const auto held =
+      directory ? open_beneath(dir.fd, name.c_str(), O_PATH | O_NOFOLLOW) : Err(ENOENT);
   if (held) attr = TRY(stat_at(held->get(), ""));
   if (::unlinkat(dir.fd, name.c_str(), directory ? AT_REMOVEDIR : 0) < 0) return HostErr();
   if (held) repositories_.removed(attr);
@@ -139,8 +143,8 @@ Result<void> Server::check_move(const RuleState& from, const RuleState& to,
   return Err(rules_.leads_to_named_path(from) ? EBUSY : EXDEV);
 }
 
-Result<void> Server::check_arrival(const Handle& dir, const std::string& name, const Attr& what, const Handle& old_dir,
-                                   const std::string& old_name) {
+Result<void> Server::check_arrival(const Handle& dir, const std::string& name, const Attr& what,
+                                   const Handle& old_dir, const std::string& old_name) {
   using Change = Repositories::Change;
   if (what.is_symlink()) {
     const UniqueFd link = TRY(open_beneath(old_dir.fd, old_name.c_str(), O_PATH | O_NOFOLLOW));
@@ -151,18 +155,22 @@ Result<void> Server::check_arrival(const Handle& dir, const std::string& name, c
   return repositories_.arrives(named(dir, name), named(old_dir, old_name));
 }
 
-Result<bool> Server::replace_configuration(const Handle& from, const std::string& source, const Handle& to,
-                                           const std::string& target, Repositories::Configuration kind) {
+Result<bool> Server::replace_configuration(const Handle& from, const std::string& source,
+                                           const Handle& to, const std::string& target,
+                                           Repositories::Configuration kind) {
   const bool current = kind == Repositories::Configuration::kCurrent;
   const auto before = read_small_file(to.fd, target.c_str(), Repositories::kMaxConfiguration);
   const auto now = read_small_file(from.fd, source.c_str(), Repositories::kMaxConfiguration);
   if (!now || (!before && before.error() != ENOENT)) {
     if (!current) return false;
-    return std::unexpected(repositories_.refuse(named(to, target), "it is no usual configuration of a repository").error());
+    return std::unexpected(
+        repositories_.refuse(named(to, target), "it is no usual configuration of a repository")
+            .error());
   }
   if (current) TRY(repositories_.may_replace(named(to, target), before.value_or(""), *now));
   const Attr attr = TRY(stat_at(from.fd, source.c_str()));
-  TRY(put_file(to.fd, target.c_str(), Repositories::temporary_name(target).c_str(), *now, attr, can_give_away_));
+  TRY(put_file(to.fd, target.c_str(), Repositories::temporary_name(target).c_str(), *now, attr,
+               can_give_away_));
   if (const auto copy = stat_at(to.fd, target.c_str())) repositories_.copied(*copy);
   if (::unlinkat(from.fd, source.c_str(), 0) < 0) return HostErr();
   return true;
@@ -201,13 +209,15 @@ Result<void> Server::rename(Reader& in, Writer& out) {
   }
   using Configuration = Repositories::Configuration;
   using Change = Repositories::Change;
-  const Configuration configuration =
-      exchange || !source.is_regular() ? Configuration::kNone : repositories_.configuration(named(new_dir, new_name));
+  const Configuration configuration = exchange || !source.is_regular()
+                                          ? Configuration::kNone
+                                          : repositories_.configuration(named(new_dir, new_name));
   TRY(repositories_.check(named(old_dir, old_name), Change::kMove));
   if (exchange) TRY(repositories_.check(named(new_dir, new_name), Change::kMove));
   if (source.is_directory()) repositories_.leaves(named(old_dir, old_name), source);
   if (exchange && target->is_directory()) repositories_.leaves(named(new_dir, new_name), *target);
-  if (configuration != Configuration::kCurrent) TRY(check_arrival(new_dir, new_name, source, old_dir, old_name));
+  if (configuration != Configuration::kCurrent)
+    TRY(check_arrival(new_dir, new_name, source, old_dir, old_name));
   if (exchange) TRY(check_arrival(old_dir, old_name, *target, new_dir, new_name));
   bool same_inode = target && target->dev == source.dev && target->ino == source.ino;
   UniqueFd pin = exchange || same_inode ? UniqueFd() : pin_for(new_dir, new_name);
@@ -223,8 +233,9 @@ Result<void> Server::rename(Reader& in, Writer& out) {
       return {};
     }
   }
-  const auto held = target && target->is_directory() && !exchange ? open_beneath(new_dir.fd, new_name.c_str(), O_PATH | O_NOFOLLOW)
-                                                                  : Err(ENOENT);
+  const auto held = target && target->is_directory() && !exchange
+                        ? open_beneath(new_dir.fd, new_name.c_str(), O_PATH | O_NOFOLLOW)
+                        : Err(ENOENT);
   if (syscall(SYS_renameat2, old_dir.fd, old_name.c_str(), new_dir.fd, new_name.c_str(), flags) <
       0) {
     return HostErr();

@@ -21,9 +21,7 @@ constexpr uint32_t kConfigfsMagic = 0x62656570, kMqueueMagic = 0x19800202,
                    kRpcPipefsMagic = 0x67596969, kSelinuxMagic = 0xf97cff8c,
                    kSmackMagic = 0x43415d53, kBinfmtMagic = 0x42494e4d;
 
-Time time_of(const statx_timestamp& t) {
-  return {t.tv_sec, t.tv_nsec};
-}
+Time time_of(const statx_timestamp& t) { return {t.tv_sec, t.tv_nsec}; }
 
 }  // namespace
 

@@ -1,6 +1,7 @@
-// Guards the parts of git repositories through which a command would run outside the sandbox later: hooks,
-// configuration, and what leads git to another directory. Repositories that the sandbox makes are its own, but not
-// where git on the host knows one already: what comes in the place of an old repository is guarded like it.
+// Guards the parts of git repositories through which a command would run outside the sandbox later:
+// hooks, configuration, and what leads git to another directory. Repositories that the sandbox
+// makes are its own, but not where git on the host knows one already: what comes in the place of an
+// old repository is guarded like it.
 #pragma once
 #include <atomic>
 #include <deque>
@@ -38,7 +39,8 @@ class Repositories {
     const std::string& name;
   };
 
-  // `trees` are those served; the guest may write to some of them. `give_away`: files can be given to others.
+  // `trees` are those served; the guest may write to some of them. `give_away`: files can be given
+  // to others.
   Repositories(bool protect, const std::deque<Tree>& trees, bool give_away)
       : protect_(protect), trees_(trees), give_away_(give_away) {}
 
@@ -46,26 +48,28 @@ class Repositories {
   static bool concerns(std::string_view path);
   // Whether a change of such a name must be alone: what check() finds must hold until it is made.
   static bool is_decisive(std::string_view name);
-  // Before the change: EACCES, with a line on stderr, if it is not allowed; EXDEV for directories that can only be
-  // copied there. `target` is a link's text. What is taken away is remembered.
+  // Before the change: EACCES, with a line on stderr, if it is not allowed; EXDEV for directories
+  // that can only be copied there. `target` is a link's text. What is taken away is remembered.
   Result<void> check(const Name& at, Change change, std::string_view target = {});
-  // A directory that the sandbox has just made, and one that it has just removed (while `attr`'s inode is held).
+  // A directory that the sandbox has just made, and one that it has just removed (while `attr`'s
+  // inode is held).
   void made(const Name& at, const Attr& attr);
   void removed(const Attr& attr) { memory_.removed(attr); }
 
-  // Before the rename of a directory, for both sides of an exchange before any arrival: what git knows in it is
-  // remembered as lost. Then whether it may come to its new name; EXDEV: only as a copy.
+  // Before the rename of a directory, for both sides of an exchange before any arrival: what git
+  // knows in it is remembered as lost. Then whether it may come to its new name; EXDEV: only as a
+  // copy.
   void leaves(const Name& at, const Attr& directory);
   Result<void> arrives(const Name& at, const Name& from);
 
-  // Files whose text leads git to another directory (.git, commondir): the guest gets no descriptor that writes to
-  // them, the gofer writes for it, and may_point() decides.
+  // Files whose text leads git to another directory (.git, commondir): the guest gets no descriptor
+  // that writes to them, the gofer writes for it, and may_point() decides.
   bool is_pointer(const Name& at);
   Result<void> may_point(const Name& at, std::string_view before, std::string_view now);
 
-  // Before a rename onto the name: whether the file is a git configuration, or may be one soon, and its content
-  // counts. Then the caller lets may_replace() decide (of a current one), and puts a copy there: the guest may hold
-  // a descriptor that writes to the original.
+  // Before a rename onto the name: whether the file is a git configuration, or may be one soon, and
+  // its content counts. Then the caller lets may_replace() decide (of a current one), and puts a
+  // copy there: the guest may hold a descriptor that writes to the original.
   enum class Configuration { kNone, kFuture, kCurrent };
   Configuration configuration(const Name& at);
   void copied(const Attr& file) { memory_.clean(file); }
@@ -88,7 +92,8 @@ class Repositories {
   bool is_in_hooks(const Tree& tree, std::string_view path);
   Result<void> check_hooks(const Name& at, Change change);
   Result<void> check_dot_git(const Name& at, Change change, RepositoryMemory::Place place);
-  // Before a directory that is not the sandbox's becomes a git directory: what lies there counts as new.
+  // Before a directory that is not the sandbox's becomes a git directory: what lies there counts as
+  // new.
   Result<void> check_new_git_directory(const Name& at);
 
   // Whether git on the host may use what `address` names, seen from the git directory `dir`.

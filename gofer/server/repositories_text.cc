@@ -33,7 +33,8 @@ std::string absolute(const Located& dir) {
   return (dir.tree().root == "/" ? "" : dir.tree().root) + (dir.path.empty() ? "" : "/" + dir.path);
 }
 
-// `path` seen from the absolute path `base`. None: it climbs out of a directory that may be a link by then.
+// `path` seen from the absolute path `base`. None: it climbs out of a directory that may be a link
+// by then.
 std::optional<std::string> absolute_path(std::string_view base, std::string_view path) {
   std::string out = path.starts_with('/') ? "" : std::string(base);
   bool descended = path.starts_with('/');
@@ -67,17 +68,20 @@ bool Repositories::is_harmless_path(const std::string& path) {
     if (!tree.writable || !below_root(tree, path)) continue;
     // As enter_repo() in git's path.c.
     for (const char* suffix : {"/.git", "", ".git/.git", ".git"}) {
-      const auto fd = open_path_beneath(tree.fd.get(), below_root(tree, path + suffix).value_or(""));
+      const auto fd =
+          open_path_beneath(tree.fd.get(), below_root(tree, path + suffix).value_or(""));
       if (!fd && (fd.error() == ENOENT || fd.error() == ENOTDIR)) continue;
       if (!fd) return false;
       const auto attr = stat_at(fd->get(), "");
       if (!attr || attr->is_symlink()) return false;
       if (attr->is_regular() && *suffix) return false;
-      if (attr->is_directory() && looks_like_git_directory(fd->get())) return is_old_git_directory(fd->get(), *attr);
+      if (attr->is_directory() && looks_like_git_directory(fd->get()))
+        return is_old_git_directory(fd->get(), *attr);
     }
     // What comes there later counts as old.
     const auto fd = open_path_beneath(tree.fd.get(), *below_root(tree, path));
-    if (fd && !visit_directories(fd->get(), 10'000, [&](const std::string&, int each, const Attr& attr) {
+    if (fd &&
+        !visit_directories(fd->get(), 10'000, [&](const std::string&, int each, const Attr& attr) {
           if (looks_like_git_directory(each)) return false;
           memory_.not_made(attr);
           return true;
@@ -102,7 +106,8 @@ bool Repositories::is_harmless_repository(const Located& dir, std::string_view a
   if (address.starts_with("file://")) address.remove_prefix(7);
   // git goes to the top of the checked-out files first, or stays.
   const std::string base = absolute(dir);
-  const auto seen_from_git = absolute_path(base, address), seen_from_top = absolute_path(parent_of(base), address);
+  const auto seen_from_git = absolute_path(base, address),
+             seen_from_top = absolute_path(parent_of(base), address);
   if (!seen_from_git || !seen_from_top) return false;
   const bool inside = lower_case(last_of(base)) == ".git";
   return is_harmless_path(*seen_from_top) && (inside || is_harmless_path(*seen_from_git));
@@ -119,13 +124,15 @@ bool Repositories::is_harmless_work_tree(const Located& dir, std::string_view pa
   return true;
 }
 
-Result<void> Repositories::may_replace(const Name& at, std::string_view before, std::string_view now) {
+Result<void> Repositories::may_replace(const Name& at, std::string_view before,
+                                       std::string_view now) {
   const auto old = parse_git_config(before).value_or(std::vector<ConfigEntry>());
   const auto entries = parse_git_config(now);
   if (!entries) return refuse(at, "git would not read this configuration");
   const auto has_address = [](const std::vector<ConfigEntry>& list, const std::string& remote) {
     return std::ranges::any_of(list, [&](const ConfigEntry& e) {
-      return e.section == "remote" && e.subsection == remote && e.key == "url" && e.value && !e.value->empty();
+      return e.section == "remote" && e.subsection == remote && e.key == "url" && e.value &&
+             !e.value->empty();
     });
   };
   const std::set<ConfigEntry> known(old.begin(), old.end());
@@ -137,24 +144,30 @@ Result<void> Repositories::may_replace(const Name& at, std::string_view before, 
       if (value == "." || has_address(*entries, value)) continue;
       if (known.contains(entry) && !has_address(old, value)) continue;
       if (is_harmless_repository(at.dir, value)) continue;
-      return refuse(at, fmt::format("{} would make git use a repository of the command's making", quoted(entry.text())));
+      return refuse(at, fmt::format("{} would make git use a repository of the command's making",
+                                    quoted(entry.text())));
     }
     if (effect == Effect::kHarmless || known.contains(entry)) continue;
     if (effect == Effect::kRepository && is_harmless_repository(at.dir, value)) continue;
-    if (effect == Effect::kRewrite && kind_of_address(entry.subsection.value_or("")) == Address::kNetwork) continue;
+    if (effect == Effect::kRewrite &&
+        kind_of_address(entry.subsection.value_or("")) == Address::kNetwork)
+      continue;
     if (effect == Effect::kWorkTree && is_harmless_work_tree(at.dir, value)) continue;
-    return refuse(at, fmt::format("{} would or might make git run a command", quoted(entry.text())));
+    return refuse(at,
+                  fmt::format("{} would or might make git run a command", quoted(entry.text())));
   }
   return {};
 }
 
-Result<void> Repositories::may_point(const Name& at, std::string_view before, std::string_view now) {
+Result<void> Repositories::may_point(const Name& at, std::string_view before,
+                                     std::string_view now) {
   if (now.empty() || now == before) return {};
   const Tree& tree = at.dir.tree();
   std::string_view text = now;
   while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
   const auto is_worktree_part = [&](std::string_view path) {
-    return last_of(parent_of(path)) == "worktrees" && is_old_git_directory(tree, parent_of(parent_of(path)));
+    return last_of(parent_of(path)) == "worktrees" &&
+           is_old_git_directory(tree, parent_of(parent_of(path)));
   };
   if (lower_case(at.name) == "commondir") {
     if (text == "../.." && is_worktree_part(at.dir.path)) return {};
@@ -169,7 +182,8 @@ Result<void> Repositories::may_point(const Name& at, std::string_view before, st
     if (attr && attr->is_directory() && !memory_.is_made(*attr)) {
       // A worktree's part may be still to be filled; another repository is complete.
       const bool part = is_worktree_part(*below);
-      if (part || (is_old_git_directory(fd->get(), *attr) && !stat_at(fd->get(), "commondir"))) return {};
+      if (part || (is_old_git_directory(fd->get(), *attr) && !stat_at(fd->get(), "commondir")))
+        return {};
     }
   }
   return refuse(at, "it would lead git to another repository");

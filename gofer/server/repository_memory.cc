@@ -71,7 +71,8 @@ RepositoryMemory::Place RepositoryMemory::place(std::string_view path) {
   const std::string here = lower_case(path);
   if (lost_.contains(here)) return Place::kAt;
   if (lost_.contains("/")) return Place::kBelow;
-  for (size_t slash = here.rfind('/'); slash != std::string::npos && slash > 0; slash = here.rfind('/', slash - 1)) {
+  for (size_t slash = here.rfind('/'); slash != std::string::npos && slash > 0;
+       slash = here.rfind('/', slash - 1)) {
     if (lost_.contains(std::string_view(here).substr(0, slash))) return Place::kBelow;
   }
   const std::string below = here + "/";

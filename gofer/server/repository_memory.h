@@ -1,5 +1,5 @@
-// What Repositories knows of the past: which directories the sandbox made, which were git directories, and where
-// repositories were that the host's git knows. Thread-safe; asks nobody.
+// What Repositories knows of the past: which directories the sandbox made, which were git
+// directories, and where repositories were that the host's git knows. Thread-safe; asks nobody.
 #pragma once
 #include <cstdint>
 #include <mutex>
@@ -14,7 +14,8 @@ namespace uks::gofer {
 
 class RepositoryMemory {
  public:
-  // Directories that the sandbox made, until they are removed. Not those at the place of a lost repository.
+  // Directories that the sandbox made, until they are removed. Not those at the place of a lost
+  // repository.
   void made(const Attr& directory);
   bool is_made(const Attr& directory);
   void not_made(const Attr& directory);
@@ -31,8 +32,8 @@ class RepositoryMemory {
   // The inode is gone; its number will be another file's.
   void removed(const Attr& directory);
 
-  // Absolute paths at which git on the host expects an old repository that is not there any more, or that it
-  // was led to. In lower case: some file systems do not tell.
+  // Absolute paths at which git on the host expects an old repository that is not there any more,
+  // or that it was led to. In lower case: some file systems do not tell.
   enum class Place { kElsewhere, kAbove, kAt, kBelow };
   void lost(std::string_view path);
   Place place(std::string_view path);
@@ -43,9 +44,12 @@ class RepositoryMemory {
 
  private:
   using Id = std::pair<uint64_t, uint64_t>;  // device, inode
-  // Numbers are used again: the birth time tells. (Of a directory made here it does not change by copying up.)
+  // Numbers are used again: the birth time tells. (Of a directory made here it does not change by
+  // copying up.)
   using Birth = std::pair<int64_t, uint32_t>;
-  static std::pair<Id, Birth> key(const Attr& a) { return {{a.dev, a.ino}, {a.btime.sec, a.btime.nsec}}; }
+  static std::pair<Id, Birth> key(const Attr& a) {
+    return {{a.dev, a.ino}, {a.btime.sec, a.btime.nsec}};
+  }
 
   std::mutex mutex_;
   std::set<std::pair<Id, Birth>> made_;

@@ -243,9 +243,7 @@ Result<void> Server::check_data_access(const Handle& file, bool write) {
   return {};
 }
 
-std::string Server::inode_name(int path_fd) const {
-  return std::to_string(path_fd);
-}
+std::string Server::inode_name(int path_fd) const { return std::to_string(path_fd); }
 
 Result<UniqueFd> Server::open_inode(int path_fd, int flags) const {
   // The magic link leads to the very inode that was examined: no name is resolved again.

@@ -12,7 +12,8 @@
 namespace uks {
 namespace {
 
-constexpr unsigned kWithoutProc = 65536;  // no limit says what is open: it may have been lowered since
+constexpr unsigned kWithoutProc =
+    65536;  // no limit says what is open: it may have been lowered since
 
 struct LinuxDirent64 {
   uint64_t inode;
@@ -45,7 +46,8 @@ bool close_those_listed(unsigned first, unsigned last) {
       uint16_t length;
       memcpy(&length, entry + offsetof(LinuxDirent64, length), sizeof length);
       const int fd = number_of(entry + offsetof(LinuxDirent64, name));
-      if (fd >= 0 && fd != directory && static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last) {
+      if (fd >= 0 && fd != directory && static_cast<unsigned>(fd) >= first &&
+          static_cast<unsigned>(fd) <= last) {
         ::close(fd);
       }
       at += length;

@@ -1,5 +1,5 @@
-// Closing all descriptors of a range, also where close_range(2) is missing: on Linux before 5.9, and under
-// filters of containers that are older than it.
+// Closing all descriptors of a range, also where close_range(2) is missing: on Linux before 5.9,
+// and under filters of containers that are older than it.
 #pragma once
 
 namespace uks {

@@ -52,7 +52,8 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 
 bool logs(LogLevel level) { return spdlog::default_logger_raw()->should_log(spdlog_level(level)); }
 
-void log_line(LogLevel level, const char* file, int line, fmt::string_view format, fmt::format_args arguments) {
+void log_line(LogLevel level, const char* file, int line, fmt::string_view format,
+              fmt::format_args arguments) {
   fmt::memory_buffer text;
   fmt::vformat_to(std::back_inserter(text), format, arguments);
   spdlog::default_logger_raw()->log(spdlog::source_loc(file, line, ""), spdlog_level(level),
@@ -84,7 +85,8 @@ int64_t take_log_budget() {
 
 void set_up_logging(std::string_view role, int fd, std::string_view level) {
   auto logger = std::make_shared<spdlog::logger>(std::string(role), std::make_shared<FdSink>(fd));
-  // A pattern without local time: localtime_r opens /etc/localtime, which the roles' filters forbid.
+  // A pattern without local time: localtime_r opens /etc/localtime, which the roles' filters
+  // forbid.
   logger->set_pattern("uks: %n: %l: [%s:%#] %v", spdlog::pattern_time_type::utc);
   logger->set_level(spdlog::level::from_str(std::string(level)));
   spdlog::set_default_logger(std::move(logger));

@@ -1,6 +1,6 @@
-// Logging for every role: one spdlog logger a process, to the file descriptor that the keeper names (the log
-// file, or stderr). What guests can cause again and again is logged with LOG_WARN_LIMITED. spdlog itself is
-// behind log.cc: its headers take the compiler twenty seconds.
+// Logging for every role: one spdlog logger a process, to the file descriptor that the keeper names
+// (the log file, or stderr). What guests can cause again and again is logged with LOG_WARN_LIMITED.
+// spdlog itself is behind log.cc: its headers take the compiler twenty seconds.
 #pragma once
 #include <fmt/core.h>
 
@@ -12,9 +12,10 @@ namespace uks {
 // `burst` lines at once, then one each `period_ns`. Not thread-safe.
 class LogBudget {
  public:
-  LogBudget(int64_t burst, int64_t period_ns) : burst_(burst), period_ns_(period_ns), tokens_(burst) {}
-  // Whether a line may be written at this time (nanoseconds, rising): how many were held back since the last
-  // one that might; -1: this one is held back.
+  LogBudget(int64_t burst, int64_t period_ns)
+      : burst_(burst), period_ns_(period_ns), tokens_(burst) {}
+  // Whether a line may be written at this time (nanoseconds, rising): how many were held back since
+  // the last one that might; -1: this one is held back.
   int64_t take(int64_t now_ns);
 
  private:
@@ -35,16 +36,18 @@ enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError };
 
 // Whether lines of that level are written.
 bool logs(LogLevel level);
-void log_line(LogLevel level, const char* file, int line, fmt::string_view format, fmt::format_args arguments);
+void log_line(LogLevel level, const char* file, int line, fmt::string_view format,
+              fmt::format_args arguments);
 
 template <typename... Args>
-void log_formatted(LogLevel level, const char* file, int line, fmt::format_string<Args...> format, Args&&... arguments) {
+void log_formatted(LogLevel level, const char* file, int line, fmt::format_string<Args...> format,
+                   Args&&... arguments) {
   log_line(level, file, line, format, fmt::make_format_args(arguments...));
 }
 }  // namespace uks
 
-#define UKS_LOG(level, ...) \
-  do { \
+#define UKS_LOG(level, ...)                                                               \
+  do {                                                                                    \
     if (::uks::logs(level)) ::uks::log_formatted(level, __FILE__, __LINE__, __VA_ARGS__); \
   } while (0)
 #define LOG_TRACE(...) UKS_LOG(::uks::LogLevel::kTrace, __VA_ARGS__)
@@ -53,10 +56,10 @@ void log_formatted(LogLevel level, const char* file, int line, fmt::format_strin
 #define LOG_WARN(...) UKS_LOG(::uks::LogLevel::kWarn, __VA_ARGS__)
 #define LOG_ERROR(...) UKS_LOG(::uks::LogLevel::kError, __VA_ARGS__)
 // For lines that a guest can cause: the user's terminal is not its to fill.
-#define LOG_WARN_LIMITED(...)                                                       \
-  do {                                                                              \
-    if (const int64_t held_back = ::uks::take_log_budget(); held_back >= 0) {       \
-      if (held_back > 0) LOG_WARN("{} more lines were held back", held_back);       \
-      LOG_WARN(__VA_ARGS__);                                                        \
-    }                                                                               \
+#define LOG_WARN_LIMITED(...)                                                 \
+  do {                                                                        \
+    if (const int64_t held_back = ::uks::take_log_budget(); held_back >= 0) { \
+      if (held_back > 0) LOG_WARN("{} more lines were held back", held_back); \
+      LOG_WARN(__VA_ARGS__);                                                  \
+    }                                                                         \
   } while (0)

@@ -28,8 +28,9 @@ class UKS_TSA(capability("mutex")) Mutex {
   }
   void unlock() UKS_TSA(release_capability()) { mutex_.unlock(); }
   bool try_lock() UKS_TSA(try_acquire_capability(true)) { return mutex_.try_lock(); }
-  // For the thread that has just unlocked it to let others have their turn: returns when one that waited has had
-  // it (or after some milliseconds). Without this the thread would be back before the one it woke.
+  // For the thread that has just unlocked it to let others have their turn: returns when one that
+  // waited has had it (or after some milliseconds). Without this the thread would be back before
+  // the one it woke.
   void let_others_in() const {
     const uint32_t before = turns_.load(std::memory_order_relaxed);
     for (int tries = 0; tries < 100; tries++) {

@@ -8,7 +8,8 @@
 
 namespace uks {
 
-// Base of every reference-counted object. Objects start with a count of one, owned by make_ref's Ref.
+// Base of every reference-counted object. Objects start with a count of one, owned by make_ref's
+// Ref.
 class RefCounted {
  public:
   RefCounted() = default;
@@ -18,7 +19,8 @@ class RefCounted {
 
   void ref() const { count_.fetch_add(1, std::memory_order_relaxed); }
   void unref() const {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) const_cast<RefCounted*>(this)->last_ref();
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      const_cast<RefCounted*>(this)->last_ref();
   }
   uint32_t ref_count() const { return count_.load(std::memory_order_relaxed); }
 

@@ -11,11 +11,11 @@ enum copy_kind {
 };
 
 struct copy_item {
-  unsigned char arg;        /* index of the argument that holds the guest address (0 is legal: none) */
-  unsigned char kind;       /* enum copy_kind */
+  unsigned char arg;  /* index of the argument that holds the guest address (0 is legal: none) */
+  unsigned char kind; /* enum copy_kind */
   unsigned char length_arg; /* COPY_BUF_ARG: index of the argument that counts */
   unsigned char reserved;
-  unsigned int size;        /* bytes, see the kinds */
+  unsigned int size; /* bytes, see the kinds */
 };
 
 enum { COPY_ITEMS_MAX = 3 };

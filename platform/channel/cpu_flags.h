@@ -1,5 +1,5 @@
-// What a stub has to know of the CPU and the kernel below it. In the page of uks_stub_process, written by the
-// zygote and inherited; a guest that changes it fools only itself.
+// What a stub has to know of the CPU and the kernel below it. In the page of uks_stub_process,
+// written by the zygote and inherited; a guest that changes it fools only itself.
 #pragma once
 #include <stdint.h>
 

@@ -1,28 +1,30 @@
 // The layout of what a stub and the sentry share: one window per stub process, one slot per thread.
 //
-// Plain C, used by the freestanding stub and by the sentry. Slots are HOSTILE memory for the sentry: it
-// reads them only through SharedCell<T>::load() (shared_cell.h), each field once, and validates the
-// private copy.
+// Plain C, used by the freestanding stub and by the sentry. Slots are HOSTILE memory for the
+// sentry: it reads them only through SharedCell<T>::load() (shared_cell.h), each field once, and
+// validates the private copy.
 #pragma once
 #include <stdint.h>
 
-#define UKS_SLOT_SIZE 0x10000u        // bytes; header page and data area
-#define UKS_SLOT_DATA 0x1000u         // offset of the data area in a slot
+#define UKS_SLOT_SIZE 0x10000u  // bytes; header page and data area
+#define UKS_SLOT_DATA 0x1000u   // offset of the data area in a slot
 #define UKS_SLOT_DATA_SIZE (UKS_SLOT_SIZE - UKS_SLOT_DATA)
-#define UKS_SLOTS 1024u               // per stub process: its most threads
+#define UKS_SLOTS 1024u  // per stub process: its most threads
 #define UKS_WINDOW_SIZE (UKS_SLOTS * UKS_SLOT_SIZE)
 
 // The stub's region in every guest address space, from its 64 KiB aligned base on.
-#define UKS_STUB_TEXT_SIZE 0x8000u    // text and constants, read-execute
-#define UKS_STUB_PROCESS 0x10000u     // struct uks_stub_process, private
-#define UKS_STUB_WINDOW 0x100000u     // the window, shared with the sentry
+#define UKS_STUB_TEXT_SIZE 0x8000u                          // text and constants, read-execute
+#define UKS_STUB_PROCESS 0x10000u                           // struct uks_stub_process, private
+#define UKS_STUB_WINDOW 0x100000u                           // the window, shared with the sentry
 #define UKS_STUB_AREAS (UKS_STUB_WINDOW + UKS_WINDOW_SIZE)  // one private area per slot
-#define UKS_AREA_SIZE 0x10000u        // thread data, stub stack, alternate signal stack
-#define UKS_AREA_STACK_TOP 0x8000u    // the stub's own stack grows down from here; above: signal stack
+#define UKS_AREA_SIZE 0x10000u  // thread data, stub stack, alternate signal stack
+#define UKS_AREA_STACK_TOP \
+  0x8000u  // the stub's own stack grows down from here; above: signal stack
 #define UKS_STUB_REGION (UKS_STUB_AREAS + UKS_SLOTS * UKS_AREA_SIZE)
 
-// What the sentry hands over, atomically with a reply, has this number plus the index of the thread that it
-// is for, until that thread has mapped it. With a tracer it is the lowest free number above 0.
+// What the sentry hands over, atomically with a reply, has this number plus the index of the thread
+// that it is for, until that thread has mapped it. With a tracer it is the lowest free number above
+// 0.
 #define UKS_FIRST_FD 5
 // The hand-off: getppid with these registers. Outer filters allow getppid (PITFALLS 8).
 #define UKS_HANDOFF_MAGIC 0x736b7521746f6e66ull
@@ -33,26 +35,28 @@ enum {
 
 enum uks_event {
   UKS_EVENT_SYSCALL = 1,
-  UKS_EVENT_FAULT = 2,       // info: the host's siginfo
+  UKS_EVENT_FAULT = 2,  // info: the host's siginfo
   UKS_EVENT_KICK = 3,
-  UKS_EVENT_DONE = 4,        // the orders of a reply with UKS_ACTION_AGAIN are done; result
-  UKS_EVENT_CLONED = 5,      // result: what the host's clone returned in the parent
-  UKS_EVENT_SIGRETURN = 6,   // args: mask, alternate stack base, size, flags
-  UKS_EVENT_IDLE = 7,        // the zygote waits for an order
-  UKS_EVENT_COPIED = 8,      // the end of UKS_ACTION_COPY
+  UKS_EVENT_DONE = 4,       // the orders of a reply with UKS_ACTION_AGAIN are done; result
+  UKS_EVENT_CLONED = 5,     // result: what the host's clone returned in the parent
+  UKS_EVENT_SIGRETURN = 6,  // args: mask, alternate stack base, size, flags
+  UKS_EVENT_IDLE = 7,       // the zygote waits for an order
+  UKS_EVENT_COPIED = 8,     // the end of UKS_ACTION_COPY
 };
 
 enum uks_order_op {
-  UKS_ORDER_COPY_OUT = 1,    // slot data at `offset` -> guest `addr`, `length` bytes
-  UKS_ORDER_COPY_IN = 2,     // guest `addr` -> slot data at `offset`
-  UKS_ORDER_ZERO = 3,        // zero `length` bytes at `addr`
-  UKS_ORDER_MMAP = 4,        // prot, flags; the fixed descriptor unless MAP_ANONYMOUS; file offset `offset`
+  UKS_ORDER_COPY_OUT = 1,  // slot data at `offset` -> guest `addr`, `length` bytes
+  UKS_ORDER_COPY_IN = 2,   // guest `addr` -> slot data at `offset`
+  UKS_ORDER_ZERO = 3,      // zero `length` bytes at `addr`
+  UKS_ORDER_MMAP =
+      4,  // prot, flags; the fixed descriptor unless MAP_ANONYMOUS; file offset `offset`
   UKS_ORDER_MUNMAP = 5,
   UKS_ORDER_MPROTECT = 6,
-  UKS_ORDER_SET_BRK = 7,     // program break starts at `addr`
-  UKS_ORDER_SET_LIMITED = 9, // from now on (`addr` 1) the sentry is asked about every mmap; brk may
-                             // grow by `length` bytes at most
-  UKS_ORDER_CMPXCHG = 8,     // 32 bits at `addr`: if equal to `prot` becomes `flags`; old value -> result
+  UKS_ORDER_SET_BRK = 7,      // program break starts at `addr`
+  UKS_ORDER_SET_LIMITED = 9,  // from now on (`addr` 1) the sentry is asked about every mmap; brk
+                              // may grow by `length` bytes at most
+  UKS_ORDER_CMPXCHG =
+      8,  // 32 bits at `addr`: if equal to `prot` becomes `flags`; old value -> result
 };
 
 struct uks_order {
@@ -86,10 +90,10 @@ enum {
 // A piece of guest memory that the stub copied into the slot before the hand-off.
 struct uks_range {
   uint64_t addr;
-  uint32_t length;   // bytes present
-  uint32_t offset;   // in the slot's data area
-  uint32_t kind;     // enum uks_range_kind
-  uint32_t count;    // UKS_RANGE_STRVEC: number of strings
+  uint32_t length;  // bytes present
+  uint32_t offset;  // in the slot's data area
+  uint32_t kind;    // enum uks_range_kind
+  uint32_t count;   // UKS_RANGE_STRVEC: number of strings
 };
 enum uks_range_kind { UKS_RANGE_BYTES = 1, UKS_RANGE_STRING = 2, UKS_RANGE_STRVEC = 3 };
 #define UKS_MAX_RANGES 4u
@@ -98,17 +102,18 @@ enum uks_range_kind { UKS_RANGE_BYTES = 1, UKS_RANGE_STRING = 2, UKS_RANGE_STRVE
 struct uks_signal {
   uint64_t handler;
   uint64_t restorer;
-  uint64_t old_mask;        // saved in the frame
-  uint64_t alt_base;        // for uc_stack
+  uint64_t old_mask;  // saved in the frame
+  uint64_t alt_base;  // for uc_stack
   uint64_t alt_size;
   uint32_t alt_flags;
-  uint32_t use_alt;         // build the frame on the alternate stack, unless already on it
+  uint32_t use_alt;  // build the frame on the alternate stack, unless already on it
   uint32_t signo;
   uint32_t pad;
   unsigned char info[128];  // siginfo_t
 };
 
-// What recvmsg(2) needs to receive one descriptor: its msghdr, iovec and control message, as the kernel has them.
+// What recvmsg(2) needs to receive one descriptor: its msghdr, iovec and control message, as the
+// kernel has them.
 struct uks_landing {
   uint64_t name, name_length;
   uint64_t parts, part_count;
@@ -121,7 +126,8 @@ struct uks_landing {
   int32_t pad;
   char bytes[8];
 };
-// What the hand-off returns if the number of the descriptor that came is the one in the slot's landing.
+// What the hand-off returns if the number of the descriptor that came is the one in the slot's
+// landing.
 #define UKS_LANDED 0x7fff0001
 
 struct uks_slot {
@@ -133,7 +139,7 @@ struct uks_slot {
   uint64_t ip;
   uint64_t sp;
   int64_t result;
-  uint64_t data_used;       // bytes of the data area that ranges occupy
+  uint64_t data_used;  // bytes of the data area that ranges occupy
   struct uks_range ranges[UKS_MAX_RANGES];
   unsigned char info[128];
   // Written by the sentry.
@@ -142,16 +148,16 @@ struct uks_slot {
   uint64_t ret;
   uint64_t enter_ip;
   uint64_t enter_sp;
-  uint64_t clone_args[6];   // registers of the approved clone
-  uint64_t token;           // for the child's hello
-  uint32_t child_slot;      // thread: the slot and area of the new thread
+  uint64_t clone_args[6];  // registers of the approved clone
+  uint64_t token;          // for the child's hello
+  uint32_t child_slot;     // thread: the slot and area of the new thread
   uint32_t order_count;
   struct uks_signal signal;
   struct uks_order orders[UKS_MAX_ORDERS];
   // The kernel clears it when the host thread is gone (CLONE_CHILD_CLEARTID).
   uint32_t alive;
-  // UKS_ACTION_COPY: the sentry counts the turns, the stub says which one is done and what it gave (bytes
-  // copied, a word's old value, or -EFAULT).
+  // UKS_ACTION_COPY: the sentry counts the turns, the stub says which one is done and what it gave
+  // (bytes copied, a word's old value, or -EFAULT).
   uint32_t copy_turn;
   uint32_t copy_done;
   int64_t copy_result;
@@ -163,11 +169,11 @@ struct uks_slot {
 struct uks_stub_header {
   uint64_t magic;
   uint32_t zygote_entry;
-  uint32_t syscall_trap;    // SIGSYS handler
-  uint32_t fault_trap;      // SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP handler
-  uint32_t kick_trap;       // SIGURG handler
+  uint32_t syscall_trap;  // SIGSYS handler
+  uint32_t fault_trap;    // SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP handler
+  uint32_t kick_trap;     // SIGURG handler
   uint32_t restorer;
-  uint32_t syscall_ip;      // address behind the one syscall instruction
+  uint32_t syscall_ip;  // address behind the one syscall instruction
   uint32_t text_end;
   uint32_t pad;
 };
@@ -178,15 +184,15 @@ struct uks_stub_process {
   uint64_t brk_start;
   uint64_t brk_now;
   uint64_t region_end;
-  uint64_t brk_limit;       // RLIMIT_DATA-like bound in bytes
-  uint64_t limited;         // RLIMIT_AS or RLIMIT_DATA is set: the sentry checks it
+  uint64_t brk_limit;  // RLIMIT_DATA-like bound in bytes
+  uint64_t limited;    // RLIMIT_AS or RLIMIT_DATA is set: the sentry checks it
 };
 
 // At the bottom of every area.
 struct uks_thread_area {
   uint64_t index;
   uint64_t token;
-  uint64_t frame;           // a new thread's first frame: address of its ucontext
+  uint64_t frame;  // a new thread's first frame: address of its ucontext
   uint64_t in_stub;
 };
 

@@ -10,7 +10,8 @@ void Memory::map(uint64_t addr, uint64_t n) {
 }
 
 void Memory::unmap(uint64_t addr, uint64_t n) {
-  pages_.erase(pages_.lower_bound(addr / kPage), pages_.lower_bound((addr + n + kPage - 1) / kPage));
+  pages_.erase(pages_.lower_bound(addr / kPage),
+               pages_.lower_bound((addr + n + kPage - 1) / kPage));
 }
 
 uint64_t Memory::read(uint64_t addr, void* to, uint64_t n) const {

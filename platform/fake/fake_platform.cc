@@ -41,11 +41,13 @@ void be_keeper(int socket) {
     attached.reset();
     const auto n = receive_message(socket, &message, sizeof message, attached);
     if (!n || *n == 0) return;
-    if (message.op != keeper::Op::kReopen && message.op != keeper::Op::kOpenMem && message.op != keeper::Op::kOpenMaps)
+    if (message.op != keeper::Op::kReopen && message.op != keeper::Op::kOpenMem &&
+        message.op != keeper::Op::kOpenMaps)
       continue;
     UniqueFd twin;
     if (message.op == keeper::Op::kReopen) {
-      twin.reset(open(("/proc/self/fd/" + std::to_string(attached.get())).c_str(), O_RDONLY | O_CLOEXEC));
+      twin.reset(
+          open(("/proc/self/fd/" + std::to_string(attached.get())).c_str(), O_RDONLY | O_CLOEXEC));
     }
     message.op = keeper::Op::kMem;
     message.value = twin ? 0 : ESRCH;
@@ -82,7 +84,8 @@ void FakePlatform::begin_call(GuestThread& thread, uint64_t nr, std::array<uint6
   hand_over(thread, UKS_EVENT_SYSCALL);
 }
 
-std::optional<int64_t> FakePlatform::call(GuestThread& thread, uint64_t nr, std::array<uint64_t, 6> args) {
+std::optional<int64_t> FakePlatform::call(GuestThread& thread, uint64_t nr,
+                                          std::array<uint64_t, 6> args) {
   begin_call(thread, nr, args);
   run();
   return result(thread);
@@ -137,7 +140,8 @@ Memory& FakePlatform::memory(const AddressSpace& mm) {
 }
 
 FakePlatform::Process* FakePlatform::process_of(const AddressSpace& mm) {
-  const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const Process& p) { return p.mm.get() == &mm; });
+  const auto found = std::find_if(processes_.begin(), processes_.end(),
+                                  [&](const Process& p) { return p.mm.get() == &mm; });
   return found == processes_.end() ? nullptr : &*found;
 }
 
@@ -167,7 +171,9 @@ bool FakePlatform::step() {
     const Step step = std::move(steps_.front());
     steps_.pop_front();
     // Who is dead does nothing more, but die.
-    if (step.what != What::kDeath && (step.thread->mm().gone || (step.thread->gone && step.what != What::kAnswer))) continue;
+    if (step.what != What::kDeath &&
+        (step.thread->mm().gone || (step.thread->gone && step.what != What::kAnswer)))
+      continue;
     switch (step.what) {
       case What::kAnswer:
         answer(step);
@@ -224,7 +230,8 @@ void FakePlatform::answer(const Step& step) {
   }
 }
 
-void FakePlatform::resume(GuestThread& thread, const Reply& reply, int64_t orders, uint64_t copied) {
+void FakePlatform::resume(GuestThread& thread, const Reply& reply, int64_t orders,
+                          uint64_t copied) {
   Cpu& c = cpu(thread);
   std::optional<int64_t> rax = c.result;  // as it was, after a kick
   if (reply.flags & UKS_RESUME_RAX) {
@@ -249,7 +256,8 @@ void FakePlatform::resume(GuestThread& thread, const Reply& reply, int64_t order
   c.result = rax;
 }
 
-int64_t FakePlatform::carry_out(GuestThread& thread, const uks_order& order, int donated, uint64_t* copied) {
+int64_t FakePlatform::carry_out(GuestThread& thread, const uks_order& order, int donated,
+                                uint64_t* copied) {
   Memory& memory = this->memory(thread.mm());
   char* data = thread.data() + order.offset % UKS_SLOT_DATA_SIZE;
   switch (order.op) {
@@ -273,7 +281,8 @@ int64_t FakePlatform::carry_out(GuestThread& thread, const uks_order& order, int
       memory.map(order.addr + skipped, order.length - skipped);
       if (order.flags & MAP_ANONYMOUS) return static_cast<int64_t>(order.addr);
       std::vector<char> bytes(order.length);
-      const ssize_t n = pread(donated, bytes.data(), bytes.size(), static_cast<off_t>(order.offset));
+      const ssize_t n =
+          pread(donated, bytes.data(), bytes.size(), static_cast<off_t>(order.offset));
       if (n < 0) return -errno;
       (void)memory.write(order.addr, bytes.data(), static_cast<uint64_t>(n));
       return static_cast<int64_t>(order.addr);
@@ -410,12 +419,14 @@ void FakePlatform::say_hello(GuestThread& child) {
   unlock_and_flush();
 }
 
-// As TrapPlatform::is_sound_report() and child_reported(): a child that died without a word is known by now.
+// As TrapPlatform::is_sound_report() and child_reported(): a child that died without a word is
+// known by now.
 void FakePlatform::report_clone(const Step& step) {
   GuestThread& parent = *step.thread;
   lock_.lock();
   parent.clone_ordered = false;
-  if (GuestThread* child = parent.clone_child; child && step.result > 0 && child->mm().gone) child_vanished(*child);
+  if (GuestThread* child = parent.clone_child; child && step.result > 0 && child->mm().gone)
+    child_vanished(*child);
   lock_.unlock();
   hand_over(parent, UKS_EVENT_CLONED, step.result);
 }
@@ -498,7 +509,8 @@ void FakePlatform::die(AddressSpace& mm) {
   const Ref<AddressSpace> keep(&mm);
   mm.gone = true;
   std::erase_if(processes_, [&](const Process& p) { return p.mm.get() == &mm; });
-  // One that never spoke: nobody knows yet whose child the dead process was, unless its parent has reported it.
+  // One that never spoke: nobody knows yet whose child the dead process was, unless its parent has
+  // reported it.
   if (mm.host_pid == 0 && !mm.threads.empty()) {
     GuestThread& child = *mm.threads.front();
     const bool reported = !child.clone_parent || !child.clone_parent->clone_ordered;
@@ -509,7 +521,8 @@ void FakePlatform::die(AddressSpace& mm) {
     const Ref<GuestThread> thread = mm.threads.back();
     thread->gone = true;
     thread->in_sentry = false;
-    if (GuestThread* child = thread->clone_child; child && &child->mm() != &mm) child_vanished(*child);
+    if (GuestThread* child = thread->clone_child; child && &child->mm() != &mm)
+      child_vanished(*child);
     if (thread->task) client_->on_gone(*thread);
     cpus_.erase(thread.get());
     std::erase(mm.threads, thread);

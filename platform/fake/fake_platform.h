@@ -1,8 +1,10 @@
-// A platform without host processes, for unit tests of the sentry: guest memory is a map of pages, a guest thread does
-// what the test says, one call at a time. Windows, slots, orders and replies are the real ones: what a stub would do
-// with an answer is done here, in steps that a test can stop between, and a stub can vanish at each of them.
+// A platform without host processes, for unit tests of the sentry: guest memory is a map of pages,
+// a guest thread does what the test says, one call at a time. Windows, slots, orders and replies
+// are the real ones: what a stub would do with an answer is done here, in steps that a test can
+// stop between, and a stub can vanish at each of them.
 //
-// One thread, the test's, plays all parts; it takes the kernel lock as a worker would. Only the keeper has its own.
+// One thread, the test's, plays all parts; it takes the kernel lock as a worker would. Only the
+// keeper has its own.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -34,8 +36,9 @@ class FakePlatform final : public Platform, public MemoryByOrder {
   void start(PlatformClient& client) { client_ = &client; }
 
   // ---- The guest. Without the kernel lock.
-  // The thread, which runs, makes this call; then everything goes on until nothing moves. The result, or nothing: it
-  // waits in the call, is in a signal handler, runs another image, or is gone.
+  // The thread, which runs, makes this call; then everything goes on until nothing moves. The
+  // result, or nothing: it waits in the call, is in a signal handler, runs another image, or is
+  // gone.
   std::optional<int64_t> call(GuestThread& thread, uint64_t nr, std::array<uint64_t, 6> args);
   // The same without going on: see step().
   void begin_call(GuestThread& thread, uint64_t nr, std::array<uint64_t, 6> args);
@@ -120,8 +123,8 @@ class FakePlatform final : public Platform, public MemoryByOrder {
     What what;
     Ref<GuestThread> thread;  // kDeath: any of the process
     Ref<AddressSpace> mm;
-    Reply reply;              // kAnswer
-    int64_t result = 0;       // kCloned
+    Reply reply;         // kAnswer
+    int64_t result = 0;  // kCloned
   };
 
   // MemoryByOrder

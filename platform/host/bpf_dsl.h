@@ -90,28 +90,14 @@ class Rule {
 };
 
 Rule verdict(uint32_t seccomp_ret);
-inline Rule allow() {
-  return verdict(SECCOMP_RET_ALLOW);
-}
-inline Rule kill_process() {
-  return verdict(SECCOMP_RET_KILL_PROCESS);
-}
-inline Rule trap(uint16_t data = 0) {
-  return verdict(SECCOMP_RET_TRAP | data);
-}
-inline Rule notify() {
-  return verdict(SECCOMP_RET_USER_NOTIF);
-}
+inline Rule allow() { return verdict(SECCOMP_RET_ALLOW); }
+inline Rule kill_process() { return verdict(SECCOMP_RET_KILL_PROCESS); }
+inline Rule trap(uint16_t data = 0) { return verdict(SECCOMP_RET_TRAP | data); }
+inline Rule notify() { return verdict(SECCOMP_RET_USER_NOTIF); }
 // A stop that the tracer answers; -ENOSYS without one.
-inline Rule trace() {
-  return verdict(SECCOMP_RET_TRACE);
-}
-inline Rule error(uint16_t errno_value) {
-  return verdict(SECCOMP_RET_ERRNO | errno_value);
-}
-inline Rule log_call() {
-  return verdict(SECCOMP_RET_LOG);
-}
+inline Rule trace() { return verdict(SECCOMP_RET_TRACE); }
+inline Rule error(uint16_t errno_value) { return verdict(SECCOMP_RET_ERRNO | errno_value); }
+inline Rule log_call() { return verdict(SECCOMP_RET_LOG); }
 Rule when(const Cond& cond, const Rule& rule);
 
 class Policy {

@@ -21,9 +21,12 @@ enum class Feature : uint8_t {
 };
 inline constexpr size_t kFeatureCount = 9;
 inline constexpr std::array<std::string_view, kFeatureCount> kFeatureNames = {
-    "wait_killable", "sync_wake", "mseal", "pidfd_thread", "landlock", "notify", "fsgsbase", "userns", "proc_mem"};
+    "wait_killable", "sync_wake", "mseal",  "pidfd_thread", "landlock",
+    "notify",        "fsgsbase",  "userns", "proc_mem"};
 
-constexpr std::string_view name_of(Feature feature) { return kFeatureNames[static_cast<size_t>(feature)]; }
+constexpr std::string_view name_of(Feature feature) {
+  return kFeatureNames[static_cast<size_t>(feature)];
+}
 
 // Which features are switched off in this process: `-NAME` entries with commas between them (blanks
 // around them are fine). Returns the first entry that is none; nothing is switched off then.

@@ -19,9 +19,7 @@ using namespace bpf;  // NOLINT(google-build-using-namespace): the DSL's words
 
 namespace {
 
-uint64_t fd_value(int fd) {
-  return static_cast<uint32_t>(fd);
-}
+uint64_t fd_value(int fd) { return static_cast<uint32_t>(fd); }
 
 }  // namespace
 
@@ -38,10 +36,11 @@ Program gofer_filter(const GoferDescriptors& descriptors, const Rule& violation,
   Cond opens_inode = from_proc && arg32(2).only(O_ACCMODE | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
                                                 O_DIRECTORY | O_LARGEFILE);
   policy.on(SYS_openat, when(opens_inode, allow()));
-  policy.on({SYS_close, SYS_statx, SYS_fstat, SYS_newfstatat, SYS_fstatfs, SYS_getdents64,
-             SYS_readlinkat, SYS_fchownat, SYS_utimensat, SYS_ftruncate, SYS_fsync, SYS_fdatasync,
-             SYS_pread64, SYS_pwrite64, SYS_getxattr, SYS_setxattr, SYS_listxattr, SYS_removexattr, SYS_symlinkat},
-            allow());
+  policy.on(
+      {SYS_close, SYS_statx, SYS_fstat, SYS_newfstatat, SYS_fstatfs, SYS_getdents64, SYS_readlinkat,
+       SYS_fchownat, SYS_utimensat, SYS_ftruncate, SYS_fsync, SYS_fdatasync, SYS_pread64,
+       SYS_pwrite64, SYS_getxattr, SYS_setxattr, SYS_listxattr, SYS_removexattr, SYS_symlinkat},
+      allow());
   policy.on(SYS_mkdirat, when(arg32(2).masked(kSetId).equals(0), allow()));
   Value type = arg32(2).masked(S_IFMT);
   policy.on(

@@ -52,7 +52,8 @@ void enter_namespaces(HostLayers& layers) {
 
 void enter_landlock(HostLayers& layers) {
   if (is_masked(Feature::kLandlock)) return;
-  const long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  const long abi =
+      syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (abi < 1) return;
   // Numbers of accesses by interface version (landlock(7)); unknown bits would be EINVAL.
   constexpr unsigned kFileAccesses[] = {0, 13, 14, 15, 15, 16};

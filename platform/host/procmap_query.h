@@ -1,5 +1,6 @@
-// PROCMAP_QUERY (Linux 6.11): one mapping of a process, asked of its open /proc/PID/maps. Its declaration is
-// here because the headers we build with may be older (include/uapi/linux/fs.h has it).
+// PROCMAP_QUERY (Linux 6.11): one mapping of a process, asked of its open /proc/PID/maps. Its
+// declaration is here because the headers we build with may be older (include/uapi/linux/fs.h has
+// it).
 #pragma once
 #include <sys/ioctl.h>
 

@@ -1,5 +1,5 @@
-// Host calls that only the run-time libraries of the sanitizers make. The presets asan and tsan add them to
-// the filters of sentry and gofer; no shipped binary has them.
+// Host calls that only the run-time libraries of the sanitizers make. The presets asan and tsan add
+// them to the filters of sentry and gofer; no shipped binary has them.
 #pragma once
 #include "platform/host/bpf_dsl.h"
 

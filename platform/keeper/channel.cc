@@ -11,7 +11,8 @@
 
 namespace uks::keeper {
 
-Channel::Channel(UniqueFd socket) : socket_(std::move(socket)), news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Channel::Channel(UniqueFd socket)
+    : socket_(std::move(socket)), news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 void Channel::send(Op op, int32_t pid, int32_t value, std::string_view text) {
   Message message{};
@@ -20,15 +21,16 @@ void Channel::send(Op op, int32_t pid, int32_t value, std::string_view text) {
   message.value = value;
   text.copy(message.text, sizeof message.text - 1);
   const MutexLock lock(send_mutex_);
-  // Kills and stops of stubs are what there may be many of; each is for a host process that is there, so they
-  // are bounded by what the platform has.
+  // Kills and stops of stubs are what there may be many of; each is for a host process that is
+  // there, so they are bounded by what the platform has.
   outbox_.push_back(message);
   (void)flush_outbox();
 }
 
 bool Channel::flush_outbox() {
   while (!outbox_.empty()) {
-    const auto sent = send_message(socket_.get(), &outbox_.front(), sizeof(Message), -1, MSG_DONTWAIT);
+    const auto sent =
+        send_message(socket_.get(), &outbox_.front(), sizeof(Message), -1, MSG_DONTWAIT);
     if (!sent && (sent.error() == EAGAIN || sent.error() == ENOBUFS)) return false;
     outbox_.pop_front();
   }
@@ -43,7 +45,8 @@ bool Channel::flush() {
 bool Channel::receive(bool wait) {
   Message message{};
   UniqueFd fd;
-  const auto n = receive_message(socket_.get(), &message, sizeof message, fd, wait ? 0 : MSG_DONTWAIT);
+  const auto n =
+      receive_message(socket_.get(), &message, sizeof message, fd, wait ? 0 : MSG_DONTWAIT);
   if (!n || *n != sizeof message) return false;
   if (message.op == Op::kMem) {
     answers_[message.seq] = {std::move(fd), message.value};

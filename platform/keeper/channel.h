@@ -16,21 +16,23 @@ class Channel {
  public:
   explicit Channel(UniqueFd socket);
   int fd() const { return socket_.get(); }
-  // An eventfd: readable when poll() has something that fd() does not show, since it came in before an answer.
+  // An eventfd: readable when poll() has something that fd() does not show, since it came in before
+  // an answer.
   int news_fd() const { return news_.get(); }
 
-  // One-way messages. Never blocks: what the socket does not take (the keeper is stopped, or busy) waits here,
-  // in order, and goes out before the next message or answer. A keeper that is gone takes the sentry with it
-  // (PDEATHSIG): errors do not matter.
+  // One-way messages. Never blocks: what the socket does not take (the keeper is stopped, or busy)
+  // waits here, in order, and goes out before the next message or answer. A keeper that is gone
+  // takes the sentry with it (PDEATHSIG): errors do not matter.
   void send(Op op, int32_t pid = 0, int32_t value = 0, std::string_view text = {});
-  // Opens a file of /proc/`pid`: kOpenMem, or kOpenMaps with the file's name. Blocks for the keeper's
-  // answer, which never waits for a guest. The host's errno.
+  // Opens a file of /proc/`pid`: kOpenMem, or kOpenMaps with the file's name. Blocks for the
+  // keeper's answer, which never waits for a guest. The host's errno.
   Result<UniqueFd> open(Op op, pid_t pid, std::string_view text = {});
   // A second, read-only descriptor of a memfd: what a guest may map that may only read the file.
   Result<UniqueFd> reopen_read_only(int memfd);
   // A message from the keeper that is no answer, if one is there. Never blocks.
   bool poll(Message& message);
-  // Whether messages wait for room, and a try at sending them: for the event thread, when the socket has room.
+  // Whether messages wait for room, and a try at sending them: for the event thread, when the
+  // socket has room.
   bool flush();
 
  private:

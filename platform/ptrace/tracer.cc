@@ -20,12 +20,15 @@
 namespace uks {
 namespace {
 
-constexpr long kOptions = PTRACE_O_TRACESECCOMP | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
-                          PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL;
+constexpr long kOptions = PTRACE_O_TRACESECCOMP | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                          PTRACE_O_TRACEVFORK | PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL;
 constexpr int kSyscallStop = SIGTRAP | 0x80;
 
-// A number says which stop of which thread is answered: the thread may have died, and its id be another's.
-constexpr uint64_t make_id(uint64_t serial, pid_t tid) { return serial << 32 | static_cast<uint32_t>(tid); }
+// A number says which stop of which thread is answered: the thread may have died, and its id be
+// another's.
+constexpr uint64_t make_id(uint64_t serial, pid_t tid) {
+  return serial << 32 | static_cast<uint32_t>(tid);
+}
 constexpr pid_t thread_of(uint64_t id) { return static_cast<pid_t>(id & 0xffffffff); }
 
 // ESRCH at any time: the tracee was killed.
@@ -39,7 +42,8 @@ static_assert(offsetof(uks_landing, parts) == offsetof(msghdr, msg_iov));
 static_assert(offsetof(uks_landing, control) == offsetof(msghdr, msg_control));
 static_assert(offsetof(uks_landing, message_length) == sizeof(msghdr) + sizeof(iovec));
 static_assert(offsetof(uks_landing, number) - offsetof(uks_landing, message_length) == CMSG_LEN(0));
-static_assert(offsetof(uks_landing, bytes) - offsetof(uks_landing, message_length) == CMSG_SPACE(sizeof(int)));
+static_assert(offsetof(uks_landing, bytes) - offsetof(uks_landing, message_length) ==
+              CMSG_SPACE(sizeof(int)));
 static_assert(sizeof(uks_landing) % sizeof(long) == 0);
 // Where it lies for want of a slot.
 constexpr uint64_t kBelowStack = 1024;
@@ -69,14 +73,16 @@ Result<std::unique_ptr<Tracer>> Tracer::start(Zygote& zygote) {
   std::condition_variable attached;
   std::optional<int> error;
   std::unique_lock lock(mutex);
-  tracer->thread_ = std::thread([&, t = tracer.get()] { t->run(zygote.pid, mutex, attached, error); });
+  tracer->thread_ =
+      std::thread([&, t = tracer.get()] { t->run(zygote.pid, mutex, attached, error); });
   attached.wait(lock, [&] { return error.has_value(); });
   if (*error == 0) return tracer;
   tracer->thread_.join();
   return Err(*error);
 }
 
-void Tracer::run(pid_t zygote, std::mutex& mutex, std::condition_variable& attached, std::optional<int>& error) {
+void Tracer::run(pid_t zygote, std::mutex& mutex, std::condition_variable& attached,
+                 std::optional<int>& error) {
   thread_id_ = static_cast<pid_t>(syscall(SYS_gettid));
   const int result = ptrace(PTRACE_SEIZE, zygote, nullptr, kOptions) == 0 ? 0 : errno;
   {
@@ -91,8 +97,9 @@ void Tracer::run(pid_t zygote, std::mutex& mutex, std::condition_variable& attac
   sigaddset(&news, SIGURG);
   for (;;) {
     // Both signals are blocked: what arrives between the look and the wait ends the wait.
-    // All that have stopped before any goes on: waitid(2) looks at the newest tracee first, which could
-    // keep the others waiting for ever. And no more than these before the answers have their turn.
+    // All that have stopped before any goes on: waitid(2) looks at the newest tracee first, which
+    // could keep the others waiting for ever. And no more than these before the answers have their
+    // turn.
     collect_stops();
     const bool ordered = serve_commands();
     for (const Stop& stop : stops_) stopped(stop.tid, stop.status);
@@ -109,12 +116,14 @@ void Tracer::collect_stops() {
       info = {};
     }
     // This sees tracees' stops as well, whatever the options say: the reaper cannot wait by itself.
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 || info.si_pid == 0) return;
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 || info.si_pid == 0)
+      return;
     if (is_death(info)) return report_death(info.si_pid);
   }
 }
 
-// The kernel's lock is the reaper's to wait for: its holder may wait for a stub that only this thread can let go on.
+// The kernel's lock is the reaper's to wait for: its holder may wait for a stub that only this
+// thread can let go on.
 void Tracer::report_death(pid_t tid) {
   if (dying_ == tid) return;
   dying_ = tid;
@@ -144,12 +153,14 @@ void Tracer::stopped(pid_t tid, int status) {
     if (ptrace(PTRACE_GETREGS, tid, nullptr, &registers) != 0) return;
     const uint64_t id = make_id(++serial_, tid);
     waiting_[tid] = id;
-    const Notification n{id,
-                         static_cast<uint32_t>(tid),
-                         static_cast<int32_t>(registers.orig_rax),
-                         {registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9}};
+    const Notification n{
+        id,
+        static_cast<uint32_t>(tid),
+        static_cast<int32_t>(registers.orig_rax),
+        {registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9}};
     const std::lock_guard lock(mutex_);
-    // Dead meanwhile: nobody knows it any more when that is looked at, and its number may be another's.
+    // Dead meanwhile: nobody knows it any more when that is looked at, and its number may be
+    // another's.
     for (const Command& command : commands_) {
       if (command.kind == Command::kDied && thread_of(command.id) == tid) return;
     }
@@ -211,7 +222,8 @@ void Tracer::donate_next() {
     if (ptrace(PTRACE_GETREGS, tid, nullptr, &registers) != 0) continue;
 
     const char byte = 0;
-    const bool sent = aim_at_donation(tid, registers, command.landing) && send_message(sending_.get(), &byte, 1, command.fd.get());
+    const bool sent = aim_at_donation(tid, registers, command.landing) &&
+                      send_message(sending_.get(), &byte, 1, command.fd.get());
     if (sent) {
       receiver_ = tid;
       lands_in_slot_ = command.landing != 0;
@@ -221,7 +233,8 @@ void Tracer::donate_next() {
       registers.rax = static_cast<uint64_t>(int64_t{-ENOSYS});  // the stub ends its process
     }
     // A tracee that is killed here is seen dying, and its descriptor is taken back then.
-    if (ptrace(PTRACE_SETREGS, tid, nullptr, &registers) == 0) go_on(tid, 0, sent ? PTRACE_SYSCALL : PTRACE_CONT);
+    if (ptrace(PTRACE_SETREGS, tid, nullptr, &registers) == 0)
+      go_on(tid, 0, sent ? PTRACE_SYSCALL : PTRACE_CONT);
   }
 }
 
@@ -249,7 +262,8 @@ int64_t Tracer::donation_result(pid_t tid, const user_regs_struct& registers) {
   if (registers.rax != 1) return -ENOSYS;
   if (lands_in_slot_) return UKS_LANDED;
   errno = 0;
-  const long word = ptrace(PTRACE_PEEKDATA, tid, registers.rsi + offsetof(uks_landing, number), nullptr);
+  const long word =
+      ptrace(PTRACE_PEEKDATA, tid, registers.rsi + offsetof(uks_landing, number), nullptr);
   const int number = static_cast<int>(word & 0xffffffff);
   return errno != 0 || number <= 0 ? -ENOSYS : number;
 }
@@ -293,7 +307,9 @@ Result<Notification> Tracer::receive() {
   return n;
 }
 
-Result<void> Tracer::reply(uint64_t id, int64_t value) { return enqueue({Command::kReply, id, value, {}, 0}); }
+Result<void> Tracer::reply(uint64_t id, int64_t value) {
+  return enqueue({Command::kReply, id, value, {}, 0});
+}
 
 Result<void> Tracer::approve(uint64_t id) { return enqueue({Command::kApprove, id, 0, {}, 0}); }
 

@@ -27,15 +27,16 @@ struct kernel_ucontext {
 _Static_assert(sizeof(struct kernel_ucontext) == 304, "as the kernel lays it out");
 
 // ---- entry.S
-// -fvisibility=hidden covers definitions only: clang would take these addresses from a GOT, which ld relaxes to
-// the addresses of the link (0), not to those of the process.
+// -fvisibility=hidden covers definitions only: clang would take these addresses from a GOT, which
+// ld relaxes to the addresses of the link (0), not to those of the process.
 #pragma GCC visibility push(hidden)
 extern char stub_start[];
 extern char stub_copy_begin[], stub_copy_end[], stub_copy_fixup[];
 extern char stub_rest_insn[], stub_rest_fixup[];
 extern char stub_text_end[];
 #pragma GCC visibility pop
-long stub_syscall(long nr, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6);
+long stub_syscall(long nr, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5,
+                  uint64_t a6);
 _Noreturn void stub_sigreturn(struct kernel_ucontext* frame);
 long stub_copy(void* to, const void* from, size_t n);
 // As stub_copy, but returns how many bytes were not copied.
@@ -84,6 +85,7 @@ void prefetch_arguments(struct uks_slot* slot, uint64_t nr, const uint64_t* args
 // ---- memory.c
 // Memory calls that the stub serves itself. Returns 1 and the result, or 0: ask the sentry.
 int serve_memory_call(uint64_t nr, const uint64_t* args, long* result);
-// Carries out one order of the sentry. `donated`: the descriptor that its mappings are of, if positive.
-// `copied`: bytes copied out so far, by this and earlier orders of the reply.
-long run_order(struct uks_slot* slot, const struct uks_order* order, long donated, uint64_t* copied);
+// Carries out one order of the sentry. `donated`: the descriptor that its mappings are of, if
+// positive. `copied`: bytes copied out so far, by this and earlier orders of the reply.
+long run_order(struct uks_slot* slot, const struct uks_order* order, long donated,
+               uint64_t* copied);

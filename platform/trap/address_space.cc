@@ -69,7 +69,8 @@ Result<AddressSpace::Way> AddressSpace::way() {
   if (!memory_.valid() && by_order && by_order->memory_refused) return Way::kOrders;
   const auto opened = open_memory();
   if (opened) return Way::kFile;
-  if (!by_order || (opened.error() != EPERM && opened.error() != EACCES)) return Err(opened.error());
+  if (!by_order || (opened.error() != EPERM && opened.error() != EACCES))
+    return Err(opened.error());
   by_order->memory_refused = true;
   return Way::kOrders;
 }
@@ -97,7 +98,8 @@ Result<size_t> AddressSpace::read_some(Way way, uint64_t addr, void* to, size_t 
 Result<size_t> AddressSpace::write_some(Way way, uint64_t addr, const void* from, size_t n) {
   if (n == 0) return 0;
   if (addr >= 0x7ffffffff000) return Err(EFAULT);
-  if (way == Way::kOrders) return copy_by_order(UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
+  if (way == Way::kOrders)
+    return copy_by_order(UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
   const ssize_t r = pwrite(memory_.get(), from, n, static_cast<off_t>(addr));
   if (r <= 0) return Err(EFAULT);
   return static_cast<size_t>(r);
@@ -105,17 +107,20 @@ Result<size_t> AddressSpace::write_some(Way way, uint64_t addr, const void* from
 
 Result<void> AddressSpace::read(Way way, uint64_t addr, void* to, size_t n) {
   size_t done = 0;
-  while (done < n) done += TRY(read_some(way, addr + done, static_cast<char*>(to) + done, n - done));
+  while (done < n)
+    done += TRY(read_some(way, addr + done, static_cast<char*>(to) + done, n - done));
   return {};
 }
 
 Result<void> AddressSpace::write(Way way, uint64_t addr, const void* from, size_t n) {
   size_t done = 0;
-  while (done < n) done += TRY(write_some(way, addr + done, static_cast<const char*>(from) + done, n - done));
+  while (done < n)
+    done += TRY(write_some(way, addr + done, static_cast<const char*>(from) + done, n - done));
   return {};
 }
 
-Result<uint32_t> AddressSpace::cmpxchg32(Way way, uint64_t addr, uint32_t expected, uint32_t desired) {
+Result<uint32_t> AddressSpace::cmpxchg32(Way way, uint64_t addr, uint32_t expected,
+                                         uint32_t desired) {
   if (way == Way::kOrders) {
     uks_order order{};
     order.op = UKS_ORDER_CMPXCHG;
@@ -133,17 +138,24 @@ Result<uint32_t> AddressSpace::cmpxchg32(Way way, uint64_t addr, uint32_t expect
 }
 
 std::optional<SharedKey> AddressSpace::shared_key(uint64_t addr) {
-  // The host is the authority on the address space; only processes with shared mappings pay for asking.
+  // The host is the authority on the address space; only processes with shared mappings pay for
+  // asking.
   if (!has_shared_memory || !open_maps()) return std::nullopt;
   HostMapping found;
   ProcmapQuery query{};
   query.size = sizeof query;
   query.query_addr = addr;
   if (ioctl(maps_.get(), kProcmapQuery, &query) == 0) {
-    found = {query.start, query.end, query.offset, query.major, query.minor, query.inode,
+    found = {query.start,
+             query.end,
+             query.offset,
+             query.major,
+             query.minor,
+             query.inode,
              (query.flags & kProcmapShared) != 0};
   } else if (errno == ENOTTY) {
-    // Before Linux 6.11: the whole text, whose length the guest decides (65,530 mappings: some 3 MB).
+    // Before Linux 6.11: the whole text, whose length the guest decides (65,530 mappings: some 3
+    // MB).
     const auto text = maps();
     if (!text) return std::nullopt;
     const char* line = text->c_str();
@@ -227,7 +239,8 @@ Result<std::string> read_maps(AddressSpace& mm) {
     const bool nameless = line.size() < 74 || line.find_first_not_of(' ', 49) == std::string::npos;
     const char* name = nullptr;
     if (nameless && from < mm.stack_top && to >= mm.stack_top) name = "[stack]";
-    if (nameless && mm.brk_start && from >= mm.brk_start && from < mm.brk_start + 0x1000) name = "[heap]";
+    if (nameless && mm.brk_start && from >= mm.brk_start && from < mm.brk_start + 0x1000)
+      name = "[heap]";
     if (name) {
       if (shown.size() && line.size() < 73) shown.append(73 - line.size(), ' ');
       shown += name;

@@ -1,9 +1,10 @@
 // Guest memory by copy orders: the second way, for hosts that refuse /proc/PID/mem.
 //
-// The sentry needs the memory in the middle of a handler, under the kernel lock, and the answer cannot come as
-// a notification: whoever receives those waits for that lock. So the stub of a thread that waits in the sentry
-// is sent to copy in turns, which it does until the handler has answered or given up its lock, and says so in
-// its slot. A turn takes microseconds; a stub that does not obey within kTurnPatience loses its process.
+// The sentry needs the memory in the middle of a handler, under the kernel lock, and the answer
+// cannot come as a notification: whoever receives those waits for that lock. So the stub of a
+// thread that waits in the sentry is sent to copy in turns, which it does until the handler has
+// answered or given up its lock, and says so in its slot. A turn takes microseconds; a stub that
+// does not obey within kTurnPatience loses its process.
 #include <sched.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,7 +31,8 @@ int64_t monotonic_ns() {
 
 bool is_dead(pid_t pid) {
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) return false;
+  if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
+    return false;
   // A tracee's stop is reported as well, whatever the options say.
   return info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
 }
@@ -60,7 +62,9 @@ thread_local std::vector<Ref<GuestThread>> TrapPlatform::in_turns_;
 GuestThread* TrapPlatform::thread_to_copy(AddressSpace& mm) {
   GuestThread* found = nullptr;
   for (const auto& thread : mm.threads) {
-    if (!thread->in_sentry || thread->gone || thread->copying == Copying::kEnding || thread->awaits_window) continue;
+    if (!thread->in_sentry || thread->gone || thread->copying == Copying::kEnding ||
+        thread->awaits_window)
+      continue;
     if (thread->copying == Copying::kInTurns) return thread.get();
     if (!found) found = thread.get();
   }
@@ -92,7 +96,8 @@ Result<int64_t> TrapPlatform::order_memory(AddressSpace& mm, const uks_order& or
     store(slot->copy_turn, 1);
     store(slot->action, UKS_ACTION_COPY);
     in_turns_.emplace_back(thread);
-    if (const auto sent = notifier_of(*thread).reply(thread->notification, 0); !sent) return Err(EIO);
+    if (const auto sent = notifier_of(*thread).reply(thread->notification, 0); !sent)
+      return Err(EIO);
   } else {
     thread->copy_turn = thread->copy_turn == UINT32_MAX ? 1 : thread->copy_turn + 1;
     store(slot->copy_turn, thread->copy_turn);
@@ -103,7 +108,8 @@ Result<int64_t> TrapPlatform::order_memory(AddressSpace& mm, const uks_order& or
     return Err(EIO);
   }
   const auto result = static_cast<int64_t>(load_once(slot->copy_result));
-  if (order.op == UKS_ORDER_COPY_IN && result > 0 && static_cast<uint64_t>(result) <= order.length) {
+  if (order.op == UKS_ORDER_COPY_IN && result > 0 &&
+      static_cast<uint64_t>(result) <= order.length) {
     load_bytes(bytes, place, static_cast<size_t>(result));
   }
   slot->orders[0] = order_before;
@@ -125,7 +131,8 @@ void TrapPlatform::end_own_turns() {
 }
 
 void TrapPlatform::turns_ended(GuestThread& thread, const Notification& n) {
-  if (load_once(thread.slot()->event) != UKS_EVENT_COPIED) return end_liar(thread, "it did not say that it has copied");
+  if (load_once(thread.slot()->event) != UKS_EVENT_COPIED)
+    return end_liar(thread, "it did not say that it has copied");
   thread.copying = Copying::kNo;
   thread.notification = n.id;
   if (const auto it = held_.find(&thread); it != held_.end()) {

@@ -27,7 +27,8 @@ void GuestThread::load_call() {
       uks_range range;
       load_bytes(&range, &s->ranges[i], sizeof range);
       // Each bound on its own, so that no sum can overflow.
-      if (range.offset > UKS_SLOT_DATA_SIZE || range.length > UKS_SLOT_DATA_SIZE - range.offset) continue;
+      if (range.offset > UKS_SLOT_DATA_SIZE || range.length > UKS_SLOT_DATA_SIZE - range.offset)
+        continue;
       ranges_[range_count_++] = range;
       data_base_ = std::max<uint64_t>(data_base_, range.offset + range.length);
     }

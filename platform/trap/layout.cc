@@ -24,7 +24,8 @@ Result<StubLayout> find_layout() {
   if (layout.header.magic != UKS_STUB_MAGIC) return Err(ENOEXEC);
 
   constexpr uint64_t kSpan = uint64_t{UKS_STUB_REGION} + UKS_AREA_SIZE;
-  void* reserved = mmap(nullptr, kSpan, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* reserved =
+      mmap(nullptr, kSpan, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return HostErr();
   const auto start = reinterpret_cast<uint64_t>(reserved);
   layout.base = (start + UKS_AREA_SIZE - 1) & ~uint64_t{UKS_AREA_SIZE - 1};

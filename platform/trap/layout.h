@@ -1,5 +1,5 @@
-// Where things lie in every guest address space: found out once, in the sentry, before the zygotes are
-// made. They inherit the sentry's layout by fork.
+// Where things lie in every guest address space: found out once, in the sentry, before the zygotes
+// are made. They inherit the sentry's layout by fork.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,10 +10,10 @@
 namespace uks {
 
 struct StubLayout {
-  uint64_t base = 0;         // of the stub's region, aligned to UKS_AREA_SIZE
-  uint64_t vdso = 0;         // the host's vDSO image, kept for guests; 0: none
-  uint64_t stack_top = 0;    // guests' main stacks end at or below it
-  uint64_t mmap_top = 0;     // native mmap hands out addresses below it
+  uint64_t base = 0;                 // of the stub's region, aligned to UKS_AREA_SIZE
+  uint64_t vdso = 0;                 // the host's vDSO image, kept for guests; 0: none
+  uint64_t stack_top = 0;            // guests' main stacks end at or below it
+  uint64_t mmap_top = 0;             // native mmap hands out addresses below it
   std::vector<uks_keep_range> keep;  // what a zygote keeps mapped
 
   uks_stub_header header{};

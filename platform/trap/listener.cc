@@ -26,7 +26,8 @@ pid_t Notifier::wait_for_death() {
   return info.si_pid;
 }
 
-Listener::Listener(UniqueFd listener) : listener_(std::move(listener)), inert_(eventfd(0, EFD_CLOEXEC)) {
+Listener::Listener(UniqueFd listener)
+    : listener_(std::move(listener)), inert_(eventfd(0, EFD_CLOEXEC)) {
   // Linux 6.6: wake the receiver on the caller's own core (PITFALLS 3). Absent before; only speed.
   if (is_masked(Feature::kSyncWake)) return;
   (void)ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
@@ -66,8 +67,8 @@ Result<void> Listener::reply_with_fd(uint64_t id, int fd, int number, uint64_t) 
   request.newfd_flags = O_CLOEXEC;
   if (ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_ADDFD, &request) >= 0) return {};
   if (errno != EBADF) return HostErr();
-  // The number lies beyond RLIMIT_NOFILE, whose hard limit may be low: the lowest free one then, which is not to be
-  // 0, as that says that there is none.
+  // The number lies beyond RLIMIT_NOFILE, whose hard limit may be low: the lowest free one then,
+  // which is not to be 0, as that says that there is none.
   seccomp_notif_addfd zero = request;
   zero.flags = SECCOMP_ADDFD_FLAG_SETFD;
   zero.srcfd = static_cast<uint32_t>(inert_.get());

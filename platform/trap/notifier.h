@@ -11,8 +11,8 @@ namespace uks {
 
 struct Notification {
   uint64_t id;
-  uint32_t tid;   // host thread id
-  int32_t nr;     // getppid: a hand-off; clone: to be approved
+  uint32_t tid;  // host thread id
+  int32_t nr;    // getppid: a hand-off; clone: to be approved
   uint64_t args[6];
 };
 
@@ -30,9 +30,9 @@ class Notifier {
   virtual Result<void> reply(uint64_t id, int64_t value) = 0;
   // Lets the kernel carry the call out as its registers say.
   virtual Result<void> approve(uint64_t id) = 0;
-  // Gives the stub process `fd` and answers with its number there, in one step: `number` if the notifier
-  // can choose. `landing`: where the thread has its slot's landing, which prepare() has filled; 0: its process
-  // has no window yet.
+  // Gives the stub process `fd` and answers with its number there, in one step: `number` if the
+  // notifier can choose. `landing`: where the thread has its slot's landing, which prepare() has
+  // filled; 0: its process has no window yet.
   virtual Result<void> reply_with_fd(uint64_t id, int fd, int number, uint64_t landing) = 0;
   virtual void prepare(uks_landing& place, uint64_t landing) {
     (void)place;
@@ -40,7 +40,8 @@ class Notifier {
   }
   // Whether stubs' threads are tracees: waiting for children then reports dead threads as well.
   virtual bool traces() const { return false; }
-  // Blocks until a child (or tracee) is dead, which is left to be reaped; 0: there are none any more. For one thread.
+  // Blocks until a child (or tracee) is dead, which is left to be reaped; 0: there are none any
+  // more. For one thread.
   virtual pid_t wait_for_death();
   // Before that is reaped, and its number may be another's, and afterwards.
   virtual void forget(pid_t tid) { (void)tid; }

@@ -32,16 +32,18 @@ bpf::Program stub_filter(uint64_t syscall_ip, HandOff way) {
   const auto always = bpf::Cond::constant(true);
 
   // Memory calls: a guest's own memory, or bytes of donated descriptors that it may read anyway.
-  constexpr uint64_t kMapFlags = MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_FIXED_NOREPLACE |
-                                 MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN | MAP_POPULATE | MAP_32BIT;
+  constexpr uint64_t kMapFlags = MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
+                                 MAP_FIXED_NOREPLACE | MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN |
+                                 MAP_POPULATE | MAP_32BIT;
   on(SYS_mmap, arg(3).only(kMapFlags), allow());
   on(SYS_munmap, always, allow());
   on(SYS_mprotect, always, allow());
   on(SYS_mremap, always, allow());
   on(SYS_madvise,
-     arg32(2).in({MADV_DONTNEED, MADV_FREE, MADV_WILLNEED, MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_HUGEPAGE,
-                  MADV_NOHUGEPAGE, MADV_DONTFORK, MADV_DOFORK, MADV_WIPEONFORK, MADV_KEEPONFORK, MADV_DONTDUMP,
-                  MADV_DODUMP, MADV_COLD, MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE}),
+     arg32(2).in({MADV_DONTNEED, MADV_FREE, MADV_WILLNEED, MADV_NORMAL, MADV_RANDOM,
+                  MADV_SEQUENTIAL, MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_DONTFORK, MADV_DOFORK,
+                  MADV_WIPEONFORK, MADV_KEEPONFORK, MADV_DONTDUMP, MADV_DODUMP, MADV_COLD,
+                  MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE}),
      allow());
   // Its own life.
   on(SYS_rt_sigreturn, always, allow());
@@ -52,7 +54,8 @@ bpf::Program stub_filter(uint64_t syscall_ip, HandOff way) {
   on(SYS_exit_group, always, allow());
   on(SYS_prctl, arg32(0).equals(PR_SET_PDEATHSIG) && arg(1).equals(SIGKILL), allow());
   // Its thread's FS and GS bases, where there are no instructions for that (no FSGSBASE).
-  if (!has_fsgsbase()) on(SYS_arch_prctl, arg32(0).in({ARCH_SET_GS, ARCH_SET_FS, ARCH_GET_FS, ARCH_GET_GS}), allow());
+  if (!has_fsgsbase())
+    on(SYS_arch_prctl, arg32(0).in({ARCH_SET_GS, ARCH_SET_FS, ARCH_GET_FS, ARCH_GET_GS}), allow());
   // Removes a donated descriptor, never adds one.
   on(SYS_close, arg32(0).within(1, UKS_FIRST_FD + UKS_SLOTS), allow());
   // Approved one by one: the hand-off (the only way to receive a descriptor) and clone.

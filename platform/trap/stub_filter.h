@@ -9,8 +9,9 @@ namespace uks {
 // Who answers what a stub asks for: a seccomp listener, or a tracer (SECCOMP_RET_TRACE).
 enum class HandOff { kListener, kTracer };
 
-// `syscall_ip`: the address behind the stub's one syscall instruction. Calls from anywhere else trap
-// into the stub; calls from there are harmless with any arguments, or need the sentry's approval.
+// `syscall_ip`: the address behind the stub's one syscall instruction. Calls from anywhere else
+// trap into the stub; calls from there are harmless with any arguments, or need the sentry's
+// approval.
 bpf::Program stub_filter(uint64_t syscall_ip, HandOff way = HandOff::kListener);
 
 }  // namespace uks

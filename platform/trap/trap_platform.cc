@@ -38,8 +38,8 @@ int64_t now_ms() {
   return ts.tv_sec * 1000 + ts.tv_nsec / 1'000'000;
 }
 
-// Whether `pid` can be waited for: our child or tracee, alive or not yet reaped (ECHILD otherwise). The
-// reaper takes the dead away under the lock only.
+// Whether `pid` can be waited for: our child or tracee, alive or not yet reaped (ECHILD otherwise).
+// The reaper takes the dead away under the lock only.
 bool is_ours(pid_t pid) {
   siginfo_t info{};
   return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
@@ -54,7 +54,7 @@ int64_t monotonic_ns() {
 }  // namespace
 
 TrapPlatform::TrapPlatform(Mutex& kernel_lock, keeper::Channel& keeper, const StubLayout& layout,
-                   std::vector<StubFamily> families)
+                           std::vector<StubFamily> families)
     : lock_(kernel_lock), keeper_(keeper), layout_(layout) {
   for (auto& [zygote, notifier] : families) {
     auto shard = std::make_unique<Shard>(std::move(notifier));
@@ -78,7 +78,8 @@ void TrapPlatform::start(PlatformClient& client, unsigned pool_size) {
   client_ = &client;
   full_pool_ = pool_size;
   for (auto& shard : shards_) {
-    for (unsigned i = 0; i < kWorkers; i++) shard->workers[i] = std::thread([this, &shard, i] { work(*shard, i); });
+    for (unsigned i = 0; i < kWorkers; i++)
+      shard->workers[i] = std::thread([this, &shard, i] { work(*shard, i); });
   }
   watcher_ = std::thread([this] { watch(); });
   for (auto& shard : shards_) traced_ |= shard->notifier->traces();
@@ -140,8 +141,8 @@ void TrapPlatform::unlock_to_block() {
   if (!shard) others_away_++;
   if (shard) {
     const int64_t now = monotonic_ns();
-    // From the first time in this hand-off: a handler that drops the lock again and again, for moments, keeps its
-    // shard waiting just as well.
+    // From the first time in this hand-off: a handler that drops the lock again and again, for
+    // moments, keeps its shard waiting just as well.
     auto& since = shard->blocked_since[current_worker_.index];
     if (since.load(std::memory_order_relaxed) == 0) since.store(now, std::memory_order_relaxed);
     last_block_.store(now, std::memory_order_relaxed);
@@ -220,8 +221,8 @@ void TrapPlatform::watch() {
         }
       }
     }
-    // A worker that blocks here still sees a watcher and wakes nobody: look again. The exchange makes its
-    // last_block_ visible.
+    // A worker that blocks here still sees a watcher and wakes nobody: look again. The exchange
+    // makes its last_block_ visible.
     watching_.exchange(false);
     if (blocked_lately()) watching_ = true;
   }
@@ -263,7 +264,8 @@ void TrapPlatform::unlock_and_send() {
     if (out.approve) {
       (void)out.notifier->approve(out.id);
     } else if (out.fd >= 0) {
-      if (const auto sent = out.notifier->reply_with_fd(out.id, out.fd, out.number, out.landing); !sent && sent.error() != ENOENT) {
+      if (const auto sent = out.notifier->reply_with_fd(out.id, out.fd, out.number, out.landing);
+          !sent && sent.error() != ENOENT) {
         LOG_WARN_LIMITED("handing over a descriptor failed: errno {}", sent.error().value);
         (void)out.notifier->reply(out.id, -ENOSYS);
       }
@@ -278,8 +280,8 @@ void TrapPlatform::unlock_and_send() {
 // Whether `pid` is a process, not a thread, and ours.
 bool TrapPlatform::is_child(pid_t pid) const {
   if (!is_ours(pid)) return false;
-  // Tracees are threads as well. A thread is no member of a group that has its own number (ESRCH); a
-  // process takes a kick that it need not heed.
+  // Tracees are threads as well. A thread is no member of a group that has its own number (ESRCH);
+  // a process takes a kick that it need not heed.
   return !traced_ || syscall(SYS_tgkill, pid, pid, SIGURG) == 0;
 }
 
@@ -297,7 +299,8 @@ void TrapPlatform::deny(const Notification& n) {
 
 void TrapPlatform::end_liar(GuestThread& thread, const char* lie) {
   LOG_WARN_LIMITED("host thread {}: {}; its process is ended", thread.host_tid, lie);
-  thread.in_sentry = false;  // no answer, which it would not obey: it waits for the keeper's SIGKILL
+  thread.in_sentry =
+      false;  // no answer, which it would not obey: it waits for the keeper's SIGKILL
   end_process(thread.mm());
 }
 
@@ -348,12 +351,14 @@ void TrapPlatform::handle(Shard& shard, const Notification& n) {
   client_->on_handoff(*thread);
 }
 
-// After the order to clone only its report can follow; whatever else comes, or a report that cannot be
-// true, is a guest that goes around its stub. Otherwise the kernel would lose count of host processes.
+// After the order to clone only its report can follow; whatever else comes, or a report that cannot
+// be true, is a guest that goes around its stub. Otherwise the kernel would lose count of host
+// processes.
 bool TrapPlatform::is_sound_report(GuestThread& thread) {
   const bool ordered = std::exchange(thread.clone_ordered, false);
   if (ordered != (thread.event == UKS_EVENT_CLONED)) {
-    end_liar(thread, ordered ? "it kept a clone to itself" : "it reported a clone that nobody ordered");
+    end_liar(thread,
+             ordered ? "it kept a clone to itself" : "it reported a clone that nobody ordered");
     return false;
   }
   if (!ordered) return true;
@@ -374,7 +379,8 @@ bool TrapPlatform::is_sound_report(GuestThread& thread) {
   if (&child->mm() == &mm) {
     const auto status = read_host_proc(mm, "status");
     const size_t at = status ? status->find("\nThreads:") : std::string::npos;
-    const uint64_t threads = at == std::string::npos ? 0 : strtoull(status->c_str() + at + 9, nullptr, 10);
+    const uint64_t threads =
+        at == std::string::npos ? 0 : strtoull(status->c_str() + at + 9, nullptr, 10);
     if (threads <= mm.threads.size() + kLeavingThreads) return true;
     end_liar(thread, "it has more threads than were ordered");
     return false;
@@ -386,8 +392,9 @@ bool TrapPlatform::is_sound_report(GuestThread& thread) {
   return false;
 }
 
-// The parent says which host process its new child is: the only way to learn of one that dies before
-// its hello. A lie harms the liar alone: what is named must be a child of ours that nobody knows yet.
+// The parent says which host process its new child is: the only way to learn of one that dies
+// before its hello. A lie harms the liar alone: what is named must be a child of ours that nobody
+// knows yet.
 bool TrapPlatform::child_reported(GuestThread& parent) {
   GuestThread* child = parent.clone_child;
   if (!child && parent.cloned_pid != 0 && parent.result != parent.cloned_pid) {
@@ -436,13 +443,13 @@ void TrapPlatform::handle_hello(const Notification& n) {
   const auto tid = static_cast<pid_t>(n.tid);
   if (it == awaited_.end()) return deny(n);
   GuestThread* thread = it->second;
-  // The token is one of the guest's own, but is it of this child? A process that passed as a thread would
-  // be unknown to us, and live on when its guest is dead.
+  // The token is one of the guest's own, but is it of this child? A process that passed as a thread
+  // would be unknown to us, and live on when its guest is dead.
   const bool process = thread->mm().host_pid == 0;
   if (is_child(tid) != process || (process && by_pid_.contains(tid))) return deny(n);
   if (const auto known = by_tid_.find(tid); known != by_tid_.end()) {
-    // Either a thread that we know says hello again, or that thread left without a word and its number
-    // has come to somebody else. The process that it is, or was, of ends.
+    // Either a thread that we know says hello again, or that thread left without a word and its
+    // number has come to somebody else. The process that it is, or was, of ends.
     GuestThread* ghost = known->second;
     by_tid_.erase(known);
     end_liar(*ghost, "it said hello twice, or left in silence");
@@ -499,14 +506,22 @@ void TrapPlatform::reply(GuestThread& thread, Reply reply) {
   CHECK(thread.in_sentry);
   write_reply(thread, reply);
   thread.in_sentry = false;
-  Outgoing out{&notifier_of(thread), thread.notification, false, reply.donated.get(),
-               UKS_FIRST_FD + static_cast<int>(thread.index()), 0, std::move(reply.donated), {}};
-  // The first answer to a new process, whenever it comes, brings its window; the slot is filled by now.
+  Outgoing out{&notifier_of(thread),
+               thread.notification,
+               false,
+               reply.donated.get(),
+               UKS_FIRST_FD + static_cast<int>(thread.index()),
+               0,
+               std::move(reply.donated),
+               {}};
+  // The first answer to a new process, whenever it comes, brings its window; the slot is filled by
+  // now.
   if (std::exchange(thread.awaits_window, false)) {
     out.fd = thread.mm().window.fd();
     out.mm = Ref<AddressSpace>(&thread.mm());
   } else if (out.fd >= 0 && traced_) {
-    out.landing = layout_.base + UKS_STUB_WINDOW + uint64_t{thread.index()} * UKS_SLOT_SIZE + offsetof(uks_slot, landing);
+    out.landing = layout_.base + UKS_STUB_WINDOW + uint64_t{thread.index()} * UKS_SLOT_SIZE +
+                  offsetof(uks_slot, landing);
     out.notifier->prepare(thread.slot()->landing, out.landing);
   }
   if (thread.copying == Copying::kInTurns) end_turns(thread);
@@ -518,7 +533,8 @@ void TrapPlatform::reply(GuestThread& thread, Reply reply) {
 }
 
 void TrapPlatform::forget(GuestThread* thread) {
-  if (const auto it = by_tid_.find(thread->host_tid); it != by_tid_.end() && it->second == thread) by_tid_.erase(it);
+  if (const auto it = by_tid_.find(thread->host_tid); it != by_tid_.end() && it->second == thread)
+    by_tid_.erase(it);
   std::erase(pool_, thread);
   held_.erase(thread);
   AddressSpace& mm = thread->mm();
@@ -532,7 +548,8 @@ void TrapPlatform::forget(GuestThread* thread) {
 void TrapPlatform::end_thread(GuestThread* thread) {
   thread->task = nullptr;
   if (thread->host_tid == 0) return;  // not heard of yet: ended at its hello
-  if (thread->host_tid == thread->mm().host_pid) thread->mm().request_memory();  // others live on in it
+  if (thread->host_tid == thread->mm().host_pid)
+    thread->mm().request_memory();  // others live on in it
   if (!thread->in_sentry) {
     kick(*thread);
     return;
@@ -556,8 +573,8 @@ void TrapPlatform::end_process(AddressSpace& mm) {
       break;
     }
   }
-  // Not left to the stub's good will: the keeper kills what is still there. A process that has not said
-  // hello yet is told to exit when it does (its threads have no task).
+  // Not left to the stub's good will: the keeper kills what is still there. A process that has not
+  // said hello yet is told to exit when it does (its threads have no task).
   if (mm.host_pid != 0) {
     keeper_.send(keeper::Op::kKill, mm.host_pid);
   } else {
@@ -595,7 +612,8 @@ Result<GuestThread*> TrapPlatform::clone(GuestThread& parent, const ClonePlan& p
     mm->arg_end = parent.mm().arg_end;
     mm->env_start = parent.mm().env_start;
     mm->env_end = parent.mm().env_end;
-    // The child goes on in its parent's area: same index. The areas of its parent's other threads are free in it.
+    // The child goes on in its parent's area: same index. The areas of its parent's other threads
+    // are free in it.
     mm->take_slot(parent.index());
   }
   const unsigned index = plan.same_memory ? TRY(mm->allocate_slot()) : parent.index();
@@ -609,7 +627,8 @@ Result<GuestThread*> TrapPlatform::clone(GuestThread& parent, const ClonePlan& p
   uint64_t stack = 0;
   uint64_t alive = 0;
   if (plan.same_memory) {
-    flags |= CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
+    flags |= CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+             CLONE_CHILD_CLEARTID;
     stack = base + UKS_STUB_AREAS + uint64_t{index} * UKS_AREA_SIZE + UKS_AREA_STACK_TOP - 16;
     alive = base + UKS_STUB_WINDOW + uint64_t{index} * UKS_SLOT_SIZE + offsetof(uks_slot, alive);
     store(child->slot()->alive, 1);
@@ -661,7 +680,8 @@ GuestThread* TrapPlatform::take_stub() {
 void TrapPlatform::kick(GuestThread& thread) {
   if (thread.in_sentry || thread.kicked || thread.host_tid == 0 || thread.mm().gone) return;
   thread.kicked = true;
-  // The only signal the filter lets through, and the only call that could name a bystander: harmless.
+  // The only signal the filter lets through, and the only call that could name a bystander:
+  // harmless.
   (void)syscall(SYS_tgkill, thread.mm().host_pid, thread.host_tid, SIGURG);
 }
 
@@ -679,7 +699,8 @@ void TrapPlatform::thaw(AddressSpace& mm) {
 // ---- The pool
 
 void TrapPlatform::refill() {
-  for (size_t tried = 0; tried < shards_.size() && pool_.size() + in_the_making_ < pool_size_; tried++) {
+  for (size_t tried = 0; tried < shards_.size() && pool_.size() + in_the_making_ < pool_size_;
+       tried++) {
     // In turn, or all processes but the first few would share one listener.
     Shard& shard = *shards_[next_shard_];
     next_shard_ = (next_shard_ + 1) % shards_.size();
@@ -717,7 +738,8 @@ void TrapPlatform::end_silent_threads() {
     if (!mm.frozen && now - thread->ordered_ms >= kHelloPatienceMs) liars.emplace_back(&mm);
   }
   for (const auto& mm : liars) {
-    LOG_WARN_LIMITED("a thread of host process {} says nothing; its process is ended", mm->host_pid);
+    LOG_WARN_LIMITED("a thread of host process {} says nothing; its process is ended",
+                     mm->host_pid);
     end_process(*mm);
   }
   if (any) client_->sweep_later(kHelloPatienceMs / 4);
@@ -732,7 +754,8 @@ void TrapPlatform::sweep() {
     std::string numbers;
     char buffer[4096];
     ssize_t n;
-    while ((n = read(text->get(), buffer, sizeof buffer)) > 0) numbers.append(buffer, static_cast<size_t>(n));
+    while ((n = read(text->get(), buffer, sizeof buffer)) > 0)
+      numbers.append(buffer, static_cast<size_t>(n));
     const int64_t now = now_ms();
     const char* at = numbers.c_str();
     for (char* end = nullptr;; at = end) {
@@ -759,7 +782,8 @@ void TrapPlatform::sweep() {
 void TrapPlatform::process_died(pid_t pid) {
   for (auto& shard : shards_) {
     if (shard->zygote_mm->host_pid != pid) continue;
-    shard->zygote_idle = false;  // its thread goes below: nobody is to ask it for stubs until the sandbox has ended
+    shard->zygote_idle =
+        false;  // its thread goes below: nobody is to ask it for stubs until the sandbox has ended
     client_->on_fatal("a zygote died");
   }
   const auto it = by_pid_.find(pid);
@@ -770,7 +794,8 @@ void TrapPlatform::process_died(pid_t pid) {
       child_vanished(thread);
       return;
     }
-    // The oldest is forgotten: a guest that fills the list must not make liars of those who report later.
+    // The oldest is forgotten: a guest that fills the list must not make liars of those who report
+    // later.
     if (dead_unheard_.size() >= kMaxDeadUnheard) dead_unheard_.erase(dead_unheard_.begin());
     dead_unheard_.push_back(pid);
     return;
@@ -786,10 +811,12 @@ void TrapPlatform::process_died(pid_t pid) {
     held_.erase(thread);
     if (thread->token == 1) in_the_making_--;
     // A child process that was ordered, never said hello, and now has nobody to report it.
-    if (GuestThread* child = thread->clone_child; child && &child->mm() != mm.get()) child_vanished(child);
+    if (GuestThread* child = thread->clone_child; child && &child->mm() != mm.get())
+      child_vanished(child);
     std::erase_if(awaited_, [&](const auto& entry) { return entry.second == thread; });
     if (thread->task) client_->on_gone(*thread);
-    if (const auto known = by_tid_.find(thread->host_tid); known != by_tid_.end() && known->second == thread) {
+    if (const auto known = by_tid_.find(thread->host_tid);
+        known != by_tid_.end() && known->second == thread) {
       by_tid_.erase(known);
     }
     std::erase(pool_, thread);

@@ -1,7 +1,8 @@
-// The trap platform: stub processes under a seccomp filter, their notifications, the pool of fresh ones.
+// The trap platform: stub processes under a seccomp filter, their notifications, the pool of fresh
+// ones.
 //
-// All state is under the kernel lock, which the platform is given. Replies are collected while it is
-// held and sent after it is dropped (PITFALLS 4).
+// All state is under the kernel lock, which the platform is given. Replies are collected while it
+// is held and sent after it is dropped (PITFALLS 4).
 #pragma once
 #include <array>
 #include <atomic>
@@ -50,7 +51,8 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   const StubLayout& layout() const override { return layout_; }
   keeper::Channel& keeper() override { return keeper_; }
   bool holders_are_ending() const override;
-  void unlock_and_flush() override UKS_TSA(release_capability(lock_)) UKS_TSA(no_thread_safety_analysis);
+  void unlock_and_flush() override UKS_TSA(release_capability(lock_))
+      UKS_TSA(no_thread_safety_analysis);
   void unlock_to_block() override UKS_TSA(no_thread_safety_analysis);
   void lock_again() override UKS_TSA(no_thread_safety_analysis);
   void let_another_receive() override;
@@ -76,10 +78,11 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
     std::array<std::thread, kWorkers> workers;
     std::mutex role_mutex;
     std::condition_variable role_changed;
-    std::atomic<unsigned> receiver{0};        // index of the worker that has the role
-    std::array<bool, kWorkers> busy{};        // it handles a notification
-    bool errand = false;                      // an idle worker is to run what is pending
-    // By worker: since when it is in a host call, CLOCK_MONOTONIC ns; 0: it is not. Each worker writes its own.
+    std::atomic<unsigned> receiver{0};  // index of the worker that has the role
+    std::array<bool, kWorkers> busy{};  // it handles a notification
+    bool errand = false;                // an idle worker is to run what is pending
+    // By worker: since when it is in a host call, CLOCK_MONOTONIC ns; 0: it is not. Each worker
+    // writes its own.
     std::array<std::atomic<int64_t>, kWorkers> blocked_since{};
   };
   struct Worker {
@@ -93,11 +96,11 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
     Notifier* notifier;
     uint64_t id;
     bool approve;
-    int fd;                 // -1: none
-    int number;             // what it is to be called in the stub
-    uint64_t landing;       // with a tracer: where the thread receives it
-    UniqueFd owned;         // keeps `fd` open where it is ours to close
-    Ref<AddressSpace> mm;   // ... or this does (a window)
+    int fd;                // -1: none
+    int number;            // what it is to be called in the stub
+    uint64_t landing;      // with a tracer: where the thread receives it
+    UniqueFd owned;        // keeps `fd` open where it is ours to close
+    Ref<AddressSpace> mm;  // ... or this does (a window)
   };
 
   // ---- Copy orders (copy_orders.cc)
@@ -110,7 +113,8 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   static thread_local std::vector<Ref<GuestThread>> in_turns_;
 
   void work(Shard& shard, unsigned index);
-  // Hands the receiver's role on where a worker has been blocked for too long. Sleeps while nobody blocks.
+  // Hands the receiver's role on where a worker has been blocked for too long. Sleeps while nobody
+  // blocks.
   void watch();
   bool blocked_lately() const;
   void unlock_and_send() UKS_TSA(no_thread_safety_analysis);
@@ -130,7 +134,9 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   void end_liar(GuestThread& thread, const char* lie);
   // A host process that was ordered may exist that nobody is accountable for.
   void suspect_stray();
-  Notifier& notifier_of(const GuestThread& thread) { return *shards_[thread.mm().shard()]->notifier; }
+  Notifier& notifier_of(const GuestThread& thread) {
+    return *shards_[thread.mm().shard()]->notifier;
+  }
   void write_reply(GuestThread& thread, const Reply& reply);
   void forget(GuestThread* thread);
   GuestThread* new_thread(const Ref<AddressSpace>& mm, unsigned index);
@@ -148,8 +154,9 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   std::atomic<bool> watching_{false};
   std::atomic<int64_t> last_block_{0};
   unsigned others_away_ = 0;  // threads without a shard that have dropped the lock to wait
-  // Fresh stubs wanted: one for the first program, none for one that does not fork, `full_pool_` as soon
-  // as something forks, which is likely to exec next. A stub that is not needed costs start and end.
+  // Fresh stubs wanted: one for the first program, none for one that does not fork, `full_pool_` as
+  // soon as something forks, which is likely to exec next. A stub that is not needed costs start
+  // and end.
   unsigned pool_size_ = 1;
   unsigned full_pool_ = 0;
   bool forked_ = false;
@@ -159,13 +166,13 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   std::deque<GuestThread*> pool_;
   std::unordered_map<pid_t, GuestThread*> by_tid_;
   std::map<pid_t, Ref<AddressSpace>> by_pid_;
-  std::unordered_map<uint64_t, GuestThread*> awaited_;     // by token: said no hello yet
-  std::unordered_map<pid_t, GuestThread*> unheard_;        // by host pid, from the parent's report
-  std::vector<pid_t> dead_unheard_;                        // reaped before either was known
-  unsigned suspects_ = 0;                                  // at most so many strays
-  uint64_t sweeps_ = 0;                                    // that found none
-  std::map<pid_t, int64_t> strangers_;                     // children unknown to us, since when (ms)
-  std::unordered_map<GuestThread*, Outgoing> held_;         // answers to threads whose stubs still copy
+  std::unordered_map<uint64_t, GuestThread*> awaited_;  // by token: said no hello yet
+  std::unordered_map<pid_t, GuestThread*> unheard_;     // by host pid, from the parent's report
+  std::vector<pid_t> dead_unheard_;                     // reaped before either was known
+  unsigned suspects_ = 0;                               // at most so many strays
+  uint64_t sweeps_ = 0;                                 // that found none
+  std::map<pid_t, int64_t> strangers_;                  // children unknown to us, since when (ms)
+  std::unordered_map<GuestThread*, Outgoing> held_;     // answers to threads whose stubs still copy
   std::vector<Outgoing> outgoing_;
 };
 

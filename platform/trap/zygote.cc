@@ -30,8 +30,8 @@
 namespace uks {
 namespace {
 
-// The socket in the zygote until the filter stands; 0 is for the listener, or for the stub's end of the
-// donations.
+// The socket in the zygote until the filter stands; 0 is for the listener, or for the stub's end of
+// the donations.
 constexpr int kSocket = 3;
 int to_sentry = -1;  // where it is now
 
@@ -56,8 +56,8 @@ bool tell_sentry(const ListenerMessage& message, int fd = -1) {
   _exit(1);
 }
 
-// Sends descriptor 0 as soon as it exists. Runs in a process that shares the zygote's descriptors, since
-// the zygote itself cannot send any more once its filter stands (PITFALLS 7).
+// Sends descriptor 0 as soon as it exists. Runs in a process that shares the zygote's descriptors,
+// since the zygote itself cannot send any more once its filter stands (PITFALLS 7).
 [[noreturn]] void send_listener() {
   const ListenerMessage message{0, static_cast<int32_t>(syscall(SYS_getpid))};
   for (int tries = 0; tries < 200'000; tries++) {
@@ -70,9 +70,11 @@ bool tell_sentry(const ListenerMessage& message, int fd = -1) {
   for (;;) syscall(SYS_exit_group, 0);
 }
 
-void set_handler(int signo, uint64_t handler, uint64_t restorer, uint64_t mask, uint64_t extra_flags) {
+void set_handler(int signo, uint64_t handler, uint64_t restorer, uint64_t mask,
+                 uint64_t extra_flags) {
   constexpr uint64_t kRestorer = 0x04000000;
-  KernelSigaction action{handler, SA_SIGINFO | SA_ONSTACK | kRestorer | extra_flags, restorer, mask};
+  KernelSigaction action{handler, SA_SIGINFO | SA_ONSTACK | kRestorer | extra_flags, restorer,
+                         mask};
   if (syscall(SYS_rt_sigaction, signo, &action, nullptr, 8) != 0) fail(errno);
 }
 
@@ -84,7 +86,8 @@ void* map_at(uint64_t addr, uint64_t size, int prot, int flags, int fd = -1) {
 
 void place_descriptors(const Zygote& zygote, int socket) {
   const bool traced = zygote.way == HandOff::kTracer;
-  const bool placed = !traced || dup2(zygote.donations[1].get(), 0) == 0;  // before its own number may be taken
+  const bool placed =
+      !traced || dup2(zygote.donations[1].get(), 0) == 0;  // before its own number may be taken
   if (socket != kSocket && dup2(socket, kSocket) < 0) _exit(1);
   to_sentry = kSocket;
   if (!placed) fail(EMFILE);
@@ -100,11 +103,15 @@ void place_descriptors(const Zygote& zygote, int socket) {
   if (!tell_sentry({0, 0})) _exit(1);
   syscall(SYS_close, kSocket);
   if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) _exit(1);
-  __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tjmp *%1" : : "r"(stack), "r"(entry) : "memory");
+  __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tjmp *%1"
+                   :
+                   : "r"(stack), "r"(entry)
+                   : "memory");
   __builtin_unreachable();
 }
 
-[[noreturn]] void be_zygote(const StubLayout& layout, const Zygote& zygote, int socket, pid_t sentry) {
+[[noreturn]] void be_zygote(const StubLayout& layout, const Zygote& zygote, int socket,
+                            pid_t sentry) {
   to_sentry = socket;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, "uks-stub");
@@ -112,7 +119,8 @@ void place_descriptors(const Zygote& zygote, int socket) {
   // Memory of the stub's region.
   const StubImage image = stub_image();
   const uint64_t base = layout.base;
-  void* text = map_at(base, UKS_STUB_TEXT_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  void* text =
+      map_at(base, UKS_STUB_TEXT_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
   memcpy(text, image.data, image.size);
   if (mprotect(text, UKS_STUB_TEXT_SIZE, PROT_READ | PROT_EXEC) != 0) fail(errno);
   // Linux 6.10 can make that irrevocable; without it a guest may harm its own stub, nothing else.
@@ -120,10 +128,12 @@ void place_descriptors(const Zygote& zygote, int socket) {
   auto* process = static_cast<char*>(
       map_at(base + UKS_STUB_PROCESS, 0x1000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
   reinterpret_cast<uks_stub_cpu*>(process + UKS_STUB_CPU_OFFSET)->no_fsgsbase = !has_fsgsbase();
-  map_at(base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, zygote.window.fd());
+  map_at(base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+         zygote.window.fd());
   madvise(reinterpret_cast<void*>(base + UKS_STUB_WINDOW), UKS_WINDOW_SIZE, MADV_DONTFORK);
   auto* area = static_cast<char*>(map_at(base + UKS_STUB_AREAS, uint64_t{UKS_SLOTS} * UKS_AREA_SIZE,
-                                         PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));
+                                         PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));
   auto* start = reinterpret_cast<uks_zygote_start*>(area + UKS_ZYGOTE_KEEP);
   start->count = layout.keep.size();
   for (size_t i = 0; i < layout.keep.size(); i++) start->keep[i] = layout.keep[i];
@@ -132,8 +142,8 @@ void place_descriptors(const Zygote& zygote, int socket) {
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
 
-  // Signals: the stub's handlers on area 0's alternate stack. Kicks stay blocked until guest code runs:
-  // the frames that lead there unblock them.
+  // Signals: the stub's handlers on area 0's alternate stack. Kicks stay blocked until guest code
+  // runs: the frames that lead there unblock them.
   stack_t alt{};
   alt.ss_sp = area + UKS_AREA_STACK_TOP;
   alt.ss_size = UKS_AREA_SIZE - UKS_AREA_STACK_TOP;
@@ -158,9 +168,11 @@ void place_descriptors(const Zygote& zygote, int socket) {
   sigprocmask(SIG_SETMASK, &kicks, nullptr);
 
   const bpf::Program filter = stub_filter(base + header.syscall_ip, zygote.way);
-  sock_fprog program{static_cast<unsigned short>(filter.size()), const_cast<sock_filter*>(filter.data())};
+  sock_fprog program{static_cast<unsigned short>(filter.size()),
+                     const_cast<sock_filter*>(filter.data())};
 
-  // glibc registered rseq in this thread's TLS, which is about to be unmapped: the kernel would kill us.
+  // glibc registered rseq in this thread's TLS, which is about to be unmapped: the kernel would
+  // kill us.
   if (__rseq_size != 0) {
     auto* rseq = static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset;
     (void)syscall(SYS_rseq, rseq, sizeof(struct rseq), RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
@@ -172,17 +184,22 @@ void place_descriptors(const Zygote& zygote, int socket) {
   uint64_t entry = base + header.zygote_entry;
   uint64_t stack = reinterpret_cast<uint64_t>(area) + UKS_AREA_STACK_TOP - 16;
   if (zygote.way == HandOff::kTracer) enter_traced(program, stack, entry);
-  const long helper = syscall(SYS_clone, CLONE_FILES | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+  const long helper =
+      syscall(SYS_clone, CLONE_FILES | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
   if (helper == 0) send_listener();
   if (helper < 0) fail(errno);
-  const long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                                SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
+  const long listener =
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+              SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
   if (listener != 0) {
     if (listener < 0) fail(errno);
     fail(EBUSY);
   }
   // Registers by name: neither operand may be rbp.
-  __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tjmp *%1" : : "D"(stack), "S"(entry) : "memory");
+  __asm__ volatile("mov %0, %%rsp\n\txor %%ebp, %%ebp\n\tjmp *%1"
+                   :
+                   : "D"(stack), "S"(entry)
+                   : "memory");
   __builtin_unreachable();
 }
 
@@ -213,15 +230,18 @@ Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way) {
 
 Result<void> finish_zygote(Zygote& zygote) {
   const UniqueFd ours = std::move(zygote.socket);
-  if (zygote.way == HandOff::kTracer && send(ours.get(), "", 1, MSG_NOSIGNAL) != 1) return HostErr();
+  if (zygote.way == HandOff::kTracer && send(ours.get(), "", 1, MSG_NOSIGNAL) != 1)
+    return HostErr();
   ListenerMessage message{};
   UniqueFd listener;
-  if (TRY(receive_message(ours.get(), &message, sizeof message, listener)) != sizeof message) return Err(EPROTO);
+  if (TRY(receive_message(ours.get(), &message, sizeof message, listener)) != sizeof message)
+    return Err(EPROTO);
   if (message.error) return Err(message.error);
   if (zygote.way == HandOff::kTracer) return {};
   if (!listener) return Err(EPROTO);
   zygote.listener = std::move(listener);
-  // The helper shares the zygote's descriptors: when it is gone, so are the zygote's own references.
+  // The helper shares the zygote's descriptors: when it is gone, so are the zygote's own
+  // references.
   while (waitpid(message.helper_pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return {};

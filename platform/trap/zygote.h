@@ -10,15 +10,15 @@ namespace uks {
 struct Zygote {
   HandOff way = HandOff::kListener;
   pid_t pid = 0;
-  UniqueFd listener;        // kListener
-  UniqueFd donations[2];    // kTracer: what is sent on 0, stubs receive; 1 is their end
-  Window window;  // slot 0 is the zygote's own
-  UniqueFd socket;  // between begin_zygote and finish_zygote
+  UniqueFd listener;      // kListener
+  UniqueFd donations[2];  // kTracer: what is sent on 0, stubs receive; 1 is their end
+  Window window;          // slot 0 is the zygote's own
+  UniqueFd socket;        // between begin_zygote and finish_zygote
 };
 
 // Forks one, which makes itself ready beside the caller. Preconditions: the calling process is
-// single-threaded, unprivileged, has no_new_privs and no filter of its own yet; the calling thread lives as
-// long as the sandbox (PDEATHSIG counts from it).
+// single-threaded, unprivileged, has no_new_privs and no filter of its own yet; the calling thread
+// lives as long as the sandbox (PDEATHSIG counts from it).
 Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way);
 // Waits until it is ready, and takes its listener. With kTracer: it has to be traced by now.
 // EBUSY: another listener exists in the filter chain; EINVAL: the kernel is older than 5.19.

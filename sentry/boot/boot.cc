@@ -37,8 +37,8 @@
 namespace uks {
 namespace {
 
-constexpr unsigned kShards = 2;       // listeners: one for each core that guests are likely to use
-constexpr unsigned kPoolSize = 3;     // fresh stubs at hand
+constexpr unsigned kShards = 2;    // listeners: one for each core that guests are likely to use
+constexpr unsigned kPoolSize = 3;  // fresh stubs at hand
 constexpr uint64_t kAllCapabilities = (uint64_t{1} << 41) - 1;
 
 std::string make_boot_id() {
@@ -69,7 +69,8 @@ bool Boot::fail(const std::string& text, int status) {
 Result<void> Boot::make_listened(std::vector<StubFamily>& families) {
   std::vector<Zygote> zygotes;
   const auto make = [&]() -> Result<void> {
-    for (unsigned i = 0; i < kShards; i++) zygotes.push_back(TRY(begin_zygote(layout_, HandOff::kListener)));
+    for (unsigned i = 0; i < kShards; i++)
+      zygotes.push_back(TRY(begin_zygote(layout_, HandOff::kListener)));
     for (Zygote& zygote : zygotes) TRY(finish_zygote(zygote));
     return {};
   };
@@ -124,19 +125,22 @@ bool Boot::make_families(std::vector<StubFamily>& families) {
   }
   way_ = HandOff::kTracer;
   if (const auto made = make_traced(families); !made) {
-    return fail(fmt::format("platform ptrace: tracing is refused here ({}){}{}", strerror(made.error().value),
-                            why.empty() ? "" : "; ", why));
+    return fail(fmt::format("platform ptrace: tracing is refused here ({}){}{}",
+                            strerror(made.error().value), why.empty() ? "" : "; ", why));
   }
-  if (!why.empty()) keeper_->send(keeper::Op::kMessage, 0, 0, why + ": using platform ptrace, which is slower");
+  if (!why.empty())
+    keeper_->send(keeper::Op::kMessage, 0, 0, why + ": using platform ptrace, which is slower");
   return true;
 }
 
 bool Boot::make_platform() {
   auto layout = find_layout();
-  if (!layout) return fail(fmt::format("internal: no room for the stub: {}", strerror(layout.error().value)));
+  if (!layout)
+    return fail(fmt::format("internal: no room for the stub: {}", strerror(layout.error().value)));
   layout_ = std::move(*layout);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return fail("internal: no_new_privs is refused");
-  // Before the zygotes: they have to be in the same domain (PITFALLS 18). Nothing is opened from here on.
+  // Before the zygotes: they have to be in the same domain (PITFALLS 18). Nothing is opened from
+  // here on.
   enter_landlock(layers_);
   LOG_DEBUG("layers: ipc and uts namespaces {}, user namespace {}, landlock interface {}",
             layers_.ipc_and_uts_namespaces, layers_.user_namespace, layers_.landlock_abi);
@@ -155,7 +159,8 @@ bool Boot::make_platform() {
   kernel_.machine_boot_id = make_boot_id();
   kernel_.hostname = config_.hostname;
   cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) kernel_.cpu_count = static_cast<unsigned>(CPU_COUNT(&cpus));
+  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
+    kernel_.cpu_count = static_cast<unsigned>(CPU_COUNT(&cpus));
   kernel_.on_finished = [this](int status) { on_finished(status); };
   if (config_.strace) {
     strace_ = std::make_unique<StraceWriter>(UniqueFd(keeper::kStraceFd));
@@ -167,10 +172,13 @@ bool Boot::make_platform() {
 
 bool Boot::make_view() {
   std::vector<UniqueFd> connections;
-  for (int i = 0; i < keeper::kGoferConnections; i++) connections.emplace_back(keeper::kFirstGoferFd + i);
+  for (int i = 0; i < keeper::kGoferConnections; i++)
+    connections.emplace_back(keeper::kFirstGoferFd + i);
   gofer_ = std::make_unique<gofer::GoferClient>(std::move(connections));
   auto mounts = build_view(kernel_, config_.view, *gofer_);
-  if (!mounts) return fail(fmt::format("internal: the file tree cannot be built: {}", strerror(mounts.error().value)));
+  if (!mounts)
+    return fail(
+        fmt::format("internal: the file tree cannot be built: {}", strerror(mounts.error().value)));
   kernel_.mounts = std::move(*mounts);
   return true;
 }
@@ -199,12 +207,14 @@ Result<void> Boot::set_up_task(Task& task) {
   task.fs_context->umask = config_.umask;
   task.fd_table = make_ref<FdTable>();
   task.fs_context->cwd = TRY(resolve(task, root, config_.workdir, kFollowLast | kMustBeDir));
-  TRY(check_access(task.creds(), TRY(task.fs_context->cwd.inode()->getattr()), kMayExec));  // as chdir(2)
+  TRY(check_access(task.creds(), TRY(task.fs_context->cwd.inode()->getattr()),
+                   kMayExec));  // as chdir(2)
 
   std::vector<Ref<HostFile>> streams;
   for (int fd = 0; fd < 3; fd++) {
     if (!config_.stdio_open[static_cast<size_t>(fd)]) continue;
-    auto file = make_host_file(events_, UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 64)), stdio_names_[static_cast<size_t>(fd)], streams);
+    auto file = make_host_file(events_, UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 64)),
+                               stdio_names_[static_cast<size_t>(fd)], streams);
     if (!file) return Err(file.error());
     streams.push_back(*file);
     (void)expose_terminal(task, **file, static_cast<unsigned>(fd));  // a name only
@@ -273,7 +283,8 @@ bool Boot::start_first_process() {
     constexpr int kPatience = 10;  // seconds
     const uint64_t refills = dispatcher_->refills();
     kernel_.unlock_and_flush();
-    if (!dispatcher_->wait_for_refill(refills, kPatience)) return fail("internal: no stub process came up");
+    if (!dispatcher_->wait_for_refill(refills, kPatience))
+      return fail("internal: no stub process came up");
     kernel_lock.lock();
   }
   const Ref<ThreadGroup> group = kernel_.new_group(nullptr);
@@ -291,10 +302,11 @@ bool Boot::start_first_process() {
   if (result) return true;
   const int error = result.error().value;
   const bool missing = error == ENOENT || error == ENOTDIR;
-  return fail(fmt::format("cannot run '{}': {}", config_.argv[0],
-                          missing && config_.argv[0].find('/') == std::string::npos ? "command not found"
-                                                                                    : strerror(error)),
-              missing ? 127 : 126);
+  return fail(
+      fmt::format("cannot run '{}': {}", config_.argv[0],
+                  missing && config_.argv[0].find('/') == std::string::npos ? "command not found"
+                                                                            : strerror(error)),
+      missing ? 127 : 126);
 }
 
 int Boot::run() {
@@ -307,7 +319,8 @@ int Boot::run() {
   }
   keeper_ = std::make_unique<keeper::Channel>(UniqueFd(keeper::kKeeperFd));
   if (!make_platform()) return 125;
-  // From here on there are threads; the zygotes exist, and no guest runs before the filter is in place.
+  // From here on there are threads; the zygotes exist, and no guest runs before the filter is in
+  // place.
   kernel_lock.lock();
   start_closer();
   platform_->start(*dispatcher_, kPoolSize);
@@ -377,7 +390,8 @@ void Boot::on_keeper(const keeper::Message& message) {
 }
 
 void Boot::on_finished(int wait_status) {
-  if (config_.summary) keeper_->send(keeper::Op::kSummary, 0, static_cast<int>(discarded_files(*kernel_.mounts)));
+  if (config_.summary)
+    keeper_->send(keeper::Op::kSummary, 0, static_cast<int>(discarded_files(*kernel_.mounts)));
   keeper_->send(keeper::Op::kExit, 0, wait_status);
 }
 

@@ -46,7 +46,7 @@ class Boot final : private HostWatcher {
   SandboxConfig config_;
   HostLayers layers_;
   std::array<std::string, 3> stdio_names_;  // host paths of the standard streams; empty: none
-  int nice_ = 0;  // the caller's
+  int nice_ = 0;                            // the caller's
   std::unique_ptr<keeper::Channel> keeper_;
   StubLayout layout_;
   HandOff way_ = HandOff::kListener;

@@ -8,9 +8,7 @@
 
 namespace uks {
 
-FutexWaiter::~FutexWaiter() {
-  table_.remove(*this);
-}
+FutexWaiter::~FutexWaiter() { table_.remove(*this); }
 
 void FutexTable::enqueue(const FutexKey& key, FutexWaiter& waiter) {
   remove(waiter);
@@ -132,16 +130,20 @@ void exit_robust_list(MemoryAccess& memory, AddressSpace& mm, const LastWords& l
   RobustHead head{};
   if (!list || !memory.read(list, &head, sizeof head)) return;
   constexpr int kLimit = 2048;
-  // Each access may wait for others that change mappings: whoever makes them long gives up the rest of the list.
+  // Each access may wait for others that change mappings: whoever makes them long gives up the rest
+  // of the list.
   constexpr MonotonicNs kMaxTime = 20'000'000;
   const MonotonicNs end = monotonic_now() + kMaxTime;
   Burial burial{memory, mm, last.tid, to_wake};
   uint64_t entry = head.next;
-  for (int i = 0; i < kLimit && budget > 0 && (entry & ~uint64_t{1}) != list.value && monotonic_now() < end;
+  for (int i = 0;
+       i < kLimit && budget > 0 && (entry & ~uint64_t{1}) != list.value && monotonic_now() < end;
        i++, budget--) {
     uint64_t next = 0;
-    const bool have_next = memory.read(UserAddr{entry & ~uint64_t{1}}, &next, sizeof next).has_value();
-    if ((entry & ~uint64_t{1}) != (head.pending & ~uint64_t{1}) && !bury(burial, entry, head.futex_offset, false)) {
+    const bool have_next =
+        memory.read(UserAddr{entry & ~uint64_t{1}}, &next, sizeof next).has_value();
+    if ((entry & ~uint64_t{1}) != (head.pending & ~uint64_t{1}) &&
+        !bury(burial, entry, head.futex_offset, false)) {
       return;
     }
     if (!have_next) return;

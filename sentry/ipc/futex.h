@@ -66,8 +66,8 @@ class FutexTable {
 
   // The key of a word of `mm`; `is_private` as FUTEX_PRIVATE_FLAG says. EINVAL: not aligned.
   static Result<FutexKey> key(AddressSpace& mm, UserAddr addr, bool is_private);
-  // The sentry's own changes of a word exclude each other: one holds the key while it reads and writes with the
-  // kernel lock dropped. False: another does; `released` tells when to try again.
+  // The sentry's own changes of a word exclude each other: one holds the key while it reads and
+  // writes with the kernel lock dropped. False: another does; `released` tells when to try again.
   bool claim(const FutexKey& key) { return claimed_.insert(key).second; }
   void release(const FutexKey& key) {
     claimed_.erase(key);
@@ -80,9 +80,9 @@ class FutexTable {
   std::unordered_map<FutexKey, std::list<FutexWaiter*>, FutexKeyHash> queues_;
 };
 
-// Walks an ending thread's robust list: marks the words it owns FUTEX_OWNER_DIED. At most 2048 entries, as
-// ROBUST_LIST_LIMIT; bad addresses end the walk. `to_wake`: a waiter of each of these is to be woken. `budget`: entries
-// left for all threads that end together; each costs host calls.
+// Walks an ending thread's robust list: marks the words it owns FUTEX_OWNER_DIED. At most 2048
+// entries, as ROBUST_LIST_LIMIT; bad addresses end the walk. `to_wake`: a waiter of each of these
+// is to be woken. `budget`: entries left for all threads that end together; each costs host calls.
 void exit_robust_list(MemoryAccess& memory, AddressSpace& mm, const LastWords& last, int& budget,
                       std::vector<FutexKey>& to_wake);
 inline constexpr int kRobustBudget = 8192;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kTaskSize = 0x7ffffffff000;
-constexpr size_t kMaxHeaders = 64;  // Linux takes up to 64 KiB of them; real files have about a dozen
+constexpr size_t kMaxHeaders =
+    64;  // Linux takes up to 64 KiB of them; real files have about a dozen
 uint64_t page_up(uint64_t n) { return (n + kPage - 1) & ~(kPage - 1); }
 
 Result<void> read_exactly(Task& task, File& file, void* to, size_t n, uint64_t offset) {
@@ -30,7 +31,8 @@ Result<void> read_exactly(Task& task, File& file, void* to, size_t n, uint64_t o
 
 Result<void> add_segment(const Elf64_Phdr& header, ElfImage& image) {
   if (header.p_memsz == 0) return {};
-  if (header.p_filesz > header.p_memsz || header.p_memsz > kTaskSize || header.p_vaddr > kTaskSize - header.p_memsz) {
+  if (header.p_filesz > header.p_memsz || header.p_memsz > kTaskSize ||
+      header.p_vaddr > kTaskSize - header.p_memsz) {
     return Err(EINVAL);
   }
   if (header.p_vaddr % kPage != header.p_offset % kPage) return Err(EINVAL);
@@ -45,7 +47,8 @@ Result<void> add_segment(const Elf64_Phdr& header, ElfImage& image) {
   if (header.p_flags & PF_W) segment.protection |= PROT_WRITE;
   if (header.p_flags & PF_X) segment.protection |= PROT_EXEC;
   const uint64_t end = page_up(segment.address + segment.memory_size);
-  if (!image.segments.empty() && segment.address < image.segments.back().address) return Err(EINVAL);
+  if (!image.segments.empty() && segment.address < image.segments.back().address)
+    return Err(EINVAL);
   if (image.segments.empty()) image.low = segment.address;
   image.high = std::max(image.high, end);
   if ((header.p_flags & PF_X) && image.code_end == 0) {
@@ -66,11 +69,13 @@ Result<ElfImage> read_elf(Task& task, File& file) {
     return Err(ENOEXEC);
   }
   if (header.e_type != ET_EXEC && header.e_type != ET_DYN) return Err(ENOEXEC);
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 || header.e_phnum > kMaxHeaders) {
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 ||
+      header.e_phnum > kMaxHeaders) {
     return Err(ENOEXEC);
   }
   std::vector<Elf64_Phdr> headers(header.e_phnum);
-  TRY(read_exactly(task, file, headers.data(), headers.size() * sizeof(Elf64_Phdr), header.e_phoff));
+  TRY(read_exactly(task, file, headers.data(), headers.size() * sizeof(Elf64_Phdr),
+                   header.e_phoff));
 
   ElfImage image;
   image.position_independent = header.e_type == ET_DYN;

@@ -1,4 +1,5 @@
-// The loader: bounded checks of ELF headers and the plan of what to map. Never parses sections or DWARF.
+// The loader: bounded checks of ELF headers and the plan of what to map. Never parses sections or
+// DWARF.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -26,13 +27,13 @@ struct ElfImage {
   uint64_t headers = 0;        // address of the program headers
   uint16_t header_count = 0, header_size = 0;
   bool executable_stack = false;
-  std::string interpreter;     // empty: static
+  std::string interpreter;  // empty: static
   std::vector<ElfSegment> segments;
   uint64_t code_start = 0, code_end = 0;
 };
 
-// Reads and checks the headers of `file`. ENOEXEC for what is no x86-64 ELF that Linux would run; EINVAL
-// or ENOMEM for absurd headers, as Linux says.
+// Reads and checks the headers of `file`. ENOEXEC for what is no x86-64 ELF that Linux would run;
+// EINVAL or ENOMEM for absurd headers, as Linux says.
 Result<ElfImage> read_elf(Task& task, File& file);
 
 }  // namespace uks

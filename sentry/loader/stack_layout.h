@@ -9,14 +9,14 @@ namespace uks {
 
 struct StackContents {
   std::vector<std::string> argv, envp;
-  std::string exec_path;                                // AT_EXECFN
-  std::vector<std::pair<uint64_t, uint64_t>> auxv;      // without the entries that point into the stack
-  unsigned char random[16] = {};                        // AT_RANDOM
+  std::string exec_path;                            // AT_EXECFN
+  std::vector<std::pair<uint64_t, uint64_t>> auxv;  // without the entries that point into the stack
+  unsigned char random[16] = {};                    // AT_RANDOM
 };
 
 struct StackImage {
-  uint64_t start = 0;      // where `bytes` go; the new stack pointer
-  std::string bytes;       // up to the stack's top
+  uint64_t start = 0;  // where `bytes` go; the new stack pointer
+  std::string bytes;   // up to the stack's top
   uint64_t arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
   std::vector<std::pair<uint64_t, uint64_t>> auxv;  // complete
 };

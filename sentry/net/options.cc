@@ -20,9 +20,7 @@ namespace {
 constexpr size_t kMinSendBuffer = 4608;     // SOCK_MIN_SNDBUF
 constexpr size_t kMinReceiveBuffer = 2304;  // SOCK_MIN_RCVBUF
 
-std::string int_bytes(int value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
+std::string int_bytes(int value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
 
 template <typename T>
 Result<T> value_as(std::string_view value) {

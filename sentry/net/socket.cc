@@ -52,7 +52,8 @@ void Socket::charge(size_t n) {
 Result<void> Socket::check_memory(size_t n) const {
   if (!memory_) return {};
   const uint64_t pages = PageQuota::pages_of(charged_ + n);
-  if (pages > memory_->pages() && pages - memory_->pages() > memory_->quota().available()) return Err(ENOBUFS);
+  if (pages > memory_->pages() && pages - memory_->pages() > memory_->quota().available())
+    return Err(ENOBUFS);
   return {};
 }
 
@@ -66,9 +67,7 @@ void Socket::uncharge(size_t n) {
   }
 }
 
-size_t Socket::send_limit() const {
-  return total_charged > kSoftTotal ? 4096 : send_buffer_;
-}
+size_t Socket::send_limit() const { return total_charged > kSoftTotal ? 4096 : send_buffer_; }
 
 void Socket::wake_all() {
   queue.wake(EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM | EPOLLRDBAND | EPOLLWRBAND |
@@ -80,9 +79,7 @@ void Socket::set_error(int error) {
   wake_all();
 }
 
-SocketFile::~SocketFile() {
-  socket_->release();
-}
+SocketFile::~SocketFile() { socket_->release(); }
 
 std::string SocketFile::anonymous_name() const {
   return fmt::format("socket:[{}]", anon_inode_number(*inode_));

@@ -1,4 +1,5 @@
-// After sk_setsockopt(), do_ip_setsockopt(), do_ipv6_setsockopt() and do_tcp_setsockopt() in the kernel.
+// After sk_setsockopt(), do_ip_setsockopt(), do_ipv6_setsockopt() and do_tcp_setsockopt() in the
+// kernel.
 #include "sentry/net/stored_options.h"
 
 #include <asm/socket.h>
@@ -71,7 +72,8 @@ Result<int> check_stored_option(int level, int option, int value, bool net_admin
     // Nothing would ever complete a MSG_ZEROCOPY.
     if (value) return Err(EOPNOTSUPP);
   }
-  if (level == SOL_SOCKET && option == SO_PRIORITY && (value < 0 || value > 6) && !net_admin) return Err(EPERM);
+  if (level == SOL_SOCKET && option == SO_PRIORITY && (value < 0 || value > 6) && !net_admin)
+    return Err(EPERM);
   for (const Rule& rule : kRules) {
     if (rule.level != level || rule.option != option) continue;
     if (rule.is_bool) return value != 0;

@@ -4,8 +4,8 @@
 
 namespace uks {
 
-// The value as getsockopt(2) gives it back later. EINVAL out of range, EPERM above what needs a capability,
-// EOPNOTSUPP for what nobody here would carry out.
+// The value as getsockopt(2) gives it back later. EINVAL out of range, EPERM above what needs a
+// capability, EOPNOTSUPP for what nobody here would carry out.
 Result<int> check_stored_option(int level, int option, int value, bool net_admin);
 
 }  // namespace uks

@@ -6,7 +6,8 @@
 namespace uks {
 namespace {
 
-// Beside RLIMIT_SIGPENDING, which root may raise: what one user, and all of them, can make the sandbox hold.
+// Beside RLIMIT_SIGPENDING, which root may raise: what one user, and all of them, can make the
+// sandbox hold.
 constexpr size_t kMaxQueuedOfUser = 65536;
 constexpr size_t kMaxQueuedInAll = 262144;
 size_t queued_in_all = 0;  // with the next under the kernel lock
@@ -28,7 +29,8 @@ void force_charge(uid_t user) {
 bool charge_signal(SignalCharge charge) {
   const auto it = queued_of().find(charge.user);
   const size_t mine = it == queued_of().end() ? 0 : it->second;
-  if (mine >= charge.limit || mine >= kMaxQueuedOfUser || queued_in_all >= kMaxQueuedInAll) return false;
+  if (mine >= charge.limit || mine >= kMaxQueuedOfUser || queued_in_all >= kMaxQueuedInAll)
+    return false;
   force_charge(charge.user);
   return true;
 }
@@ -49,7 +51,8 @@ bool SignalQueue::push(const SignalInfo& info, SignalCharge charge) {
   const bool standard = info.signo < 32;
   if (standard && (pending_ & bit)) return false;
   if (!charge_signal(charge)) {
-    // Standard signals of the kernel and of kill(2) are never refused: there are at most 31 of them in a queue.
+    // Standard signals of the kernel and of kill(2) are never refused: there are at most 31 of them
+    // in a queue.
     if (standard && info.code >= 0) {
       force_charge(charge.user);
     } else if (standard || info.code == SI_USER) {

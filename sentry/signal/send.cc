@@ -1,11 +1,11 @@
 // Sending signals: queueing them and making somebody look.
 #include <algorithm>
 
+#include "platform/platform.h"
 #include "sentry/signal/defaults.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/kernel.h"
 #include "sentry/time/group_timers.h"
-#include "platform/platform.h"
 
 namespace uks {
 namespace {
@@ -41,10 +41,18 @@ void nudge(Kernel& kernel, Task& task) {
 
 }  // namespace
 
-bool Kernel::send_signal(Task& task, const SignalInfo& info) { return send_to_task(task, info, false); }
-bool Kernel::send_signal(ThreadGroup& group, const SignalInfo& info) { return send_to_group(group, info, false); }
-bool Kernel::send_timer_signal(Task& task, const SignalInfo& info) { return send_to_task(task, info, true); }
-bool Kernel::send_timer_signal(ThreadGroup& group, const SignalInfo& info) { return send_to_group(group, info, true); }
+bool Kernel::send_signal(Task& task, const SignalInfo& info) {
+  return send_to_task(task, info, false);
+}
+bool Kernel::send_signal(ThreadGroup& group, const SignalInfo& info) {
+  return send_to_group(group, info, false);
+}
+bool Kernel::send_timer_signal(Task& task, const SignalInfo& info) {
+  return send_to_task(task, info, true);
+}
+bool Kernel::send_timer_signal(ThreadGroup& group, const SignalInfo& info) {
+  return send_to_group(group, info, true);
+}
 
 bool Kernel::take_signal(Task& task, SignalMask blocked, SignalInfo& info) {
   ThreadGroup& group = task.group();
@@ -90,8 +98,9 @@ bool Kernel::send_to_group(ThreadGroup& group, const SignalInfo& info, bool of_t
   cancel_opposites(group, info.signo);
   if (info.signo == SIGCONT) dispatcher->continue_group(group);
   const SignalMask bit = signal_bit(info.signo);
-  const bool all_block = std::all_of(group.threads.begin(), group.threads.end(),
-                                     [&](const Task* t) { return (t->blocked_signals | t->awaited_signals) & bit; });
+  const bool all_block =
+      std::all_of(group.threads.begin(), group.threads.end(),
+                  [&](const Task* t) { return (t->blocked_signals | t->awaited_signals) & bit; });
   if (!all_block && is_ignored(group, info.signo)) return !of_timer;
   if (of_timer) {
     group.pending.push_of_timer(info);

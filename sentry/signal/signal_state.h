@@ -1,5 +1,5 @@
-// Signal state of tasks and thread groups: masks, actions, pending queues. Guests' signals are wholly
-// virtual: the host's masks and actions of a stub never change.
+// Signal state of tasks and thread groups: masks, actions, pending queues. Guests' signals are
+// wholly virtual: the host's masks and actions of a stub never change.
 #pragma once
 #include <signal.h>
 
@@ -16,7 +16,8 @@ namespace uks {
 using SignalMask = uint64_t;
 inline constexpr int kSignalCount = 64;
 constexpr SignalMask signal_bit(int sig) { return SignalMask{1} << (sig - 1); }
-inline constexpr SignalMask kUnblockable = (SignalMask{1} << (9 - 1)) | (SignalMask{1} << (19 - 1));  // KILL, STOP
+inline constexpr SignalMask kUnblockable =
+    (SignalMask{1} << (9 - 1)) | (SignalMask{1} << (19 - 1));  // KILL, STOP
 
 // The kernel's struct sigaction on x86-64.
 struct GuestSigaction {
@@ -97,13 +98,14 @@ class SignalQueue {
   SignalQueue& operator=(const SignalQueue&) = delete;
   ~SignalQueue();
   SignalMask pending() const { return pending_; }
-  // Returns false when a standard signal is pending already, or the user's places are used up: then EAGAIN for a
-  // real-time signal of sigqueue(3); another one is pending without its siginfo (__send_signal_locked()).
+  // Returns false when a standard signal is pending already, or the user's places are used up: then
+  // EAGAIN for a real-time signal of sigqueue(3); another one is pending without its siginfo
+  // (__send_signal_locked()).
   bool push(const SignalInfo& info, SignalCharge charge);
   // The signal of a timer, which has its own place: also beside one of the same number.
   void push_of_timer(const SignalInfo& info);
-  // Removes the next signal that `mask` does not block: synchronous faults first, then lowest number.
-  // `of_timer`: push_of_timer() made it.
+  // Removes the next signal that `mask` does not block: synchronous faults first, then lowest
+  // number. `of_timer`: push_of_timer() made it.
   bool pop(SignalMask blocked, SignalInfo& out, bool& of_timer);
   void remove(SignalMask signals);
   // The signal of a timer that goes away.

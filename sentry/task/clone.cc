@@ -13,8 +13,8 @@
 namespace uks {
 namespace {
 
-constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-                                 CLONE_NEWPID | CLONE_NEWNET;
+constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                 CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
 // What the host's clone needs to know, from the guest's flags.
 Result<void> check_flags(const CloneRequest& request) {
@@ -32,7 +32,8 @@ Result<void> check_flags(const CloneRequest& request) {
 
 // The parent's side of the order: the stub reports what the host's clone returned.
 struct ParentContinuation final : StubContinuation {
-  ParentContinuation(Ref<Task> child, CloneRequest request) : child_(std::move(child)), request_(request) {}
+  ParentContinuation(Ref<Task> child, CloneRequest request)
+      : child_(std::move(child)), request_(request) {}
 
   void resume(Task& task, int64_t result) override {
     Kernel& kernel = task.kernel();
@@ -57,7 +58,8 @@ struct ParentContinuation final : StubContinuation {
       (void)task.copy_out(request_.parent_tid, static_cast<int32_t>(tid));
     }
     if (request_.flags & CLONE_PIDFD) {
-      if (const auto fd = install_pidfd(task, child_->group(), 0)) (void)task.copy_out(request_.pidfd, *fd);
+      if (const auto fd = install_pidfd(task, child_->group(), 0))
+        (void)task.copy_out(request_.pidfd, *fd);
     }
     if (task.waiting_for_vfork) return;  // released by the child's exec or exit
     kernel.dispatcher->complete(task, tid);
@@ -118,7 +120,8 @@ Ref<ThreadGroup> new_process(Task& parent, const CloneRequest& request, pid_t pi
   group->oom_score_adj = from.oom_score_adj;
   group->oom_score_adj_min = from.oom_score_adj_min;
   group->limits = from.limits;
-  if (group->limits[RLIMIT_CPU].rlim_cur != RLIM64_INFINITY) GroupTimers::of(*group).watch_cpu_limit();
+  if (group->limits[RLIMIT_CPU].rlim_cur != RLIM64_INFINITY)
+    GroupTimers::of(*group).watch_cpu_limit();
   group->set_executable(from.executable);
   group->executable_path = from.executable_path;
   group->command_line = from.command_line;
@@ -169,11 +172,12 @@ Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   plan.set_tls = request.flags & CLONE_SETTLS;
   plan.tls = request.tls;
   plan.stack = request.stack;
-  if (!(request.flags & CLONE_FILES) && !FdTable::check_total(static_cast<size_t>(parent.fd_table->count())))
+  if (!(request.flags & CLONE_FILES) &&
+      !FdTable::check_total(static_cast<size_t>(parent.fd_table->count())))
     return Err(ENOMEM);
   const pid_t tid = kernel.allocate_pid();
-  // Before the child can run, and before clone returns in the parent: pthread_join() takes a 0 here for a
-  // thread that has ended, and a late write would undo the child's CLEARTID.
+  // Before the child can run, and before clone returns in the parent: pthread_join() takes a 0 here
+  // for a thread that has ended, and a late write would undo the child's CLEARTID.
   if (same_memory && (request.flags & CLONE_PARENT_SETTID)) {
     (void)parent.write_now(request.parent_tid, &tid, sizeof tid);
     if (parent.dead) return Err(EINTR);
@@ -181,7 +185,8 @@ Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   // Nothing is made before the platform has agreed: from here on only the host's clone can fail.
   GuestThread* thread = TRY(kernel.platform->clone(*parent.thread, plan));
 
-  const Ref<ThreadGroup> group = same_group ? Ref<ThreadGroup>(&parent.group()) : new_process(parent, request, tid);
+  const Ref<ThreadGroup> group =
+      same_group ? Ref<ThreadGroup>(&parent.group()) : new_process(parent, request, tid);
   auto child = make_ref<Task>(kernel, group, tid);
   child->set_creds(parent.copy_creds());
   child->fd_table = request.flags & CLONE_FILES ? parent.fd_table : parent.fd_table->clone();

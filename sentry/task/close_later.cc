@@ -71,7 +71,8 @@ bool wait_for_closes() {
   const uint64_t target = c.given;
   if (c.closed >= target) return false;
   while (c.closed < target) {
-    // Rare (the quota is used up), and no condition variable would send the replies that wait for the lock.
+    // Rare (the quota is used up), and no condition variable would send the replies that wait for
+    // the lock.
     Unlocked unlocked;
     const timespec pause{0, 1'000'000};
     nanosleep(&pause, nullptr);

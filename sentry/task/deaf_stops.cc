@@ -18,9 +18,12 @@ namespace {
 // A thread that has not said hello yet counts, but for a new process's (Platform::sweep).
 bool is_running(const Task& task) {
   const GuestThread* thread = task.thread.get();
-  return thread && !thread->gone && !thread->in_sentry && thread->mm().host_pid != 0 && !thread->mm().gone;
+  return thread && !thread->gone && !thread->in_sentry && thread->mm().host_pid != 0 &&
+         !thread->mm().gone;
 }
-bool is_deaf(const Task& task) { return is_running(task) && (task.thread->kicked || task.thread->host_tid == 0); }
+bool is_deaf(const Task& task) {
+  return is_running(task) && (task.thread->kicked || task.thread->host_tid == 0);
+}
 
 }  // namespace
 
@@ -28,7 +31,9 @@ DeafStops::Watch::Watch(DeafStops& o) : Timer(o.kernel_.timers), owner(o) {}
 DeafStops::DeafStops(Kernel& kernel) : kernel_(kernel), timer_(*this) {}
 
 void DeafStops::watch(ThreadGroup& group) {
-  if (std::none_of(group.threads.begin(), group.threads.end(), [](const Task* t) { return is_running(*t); })) return;
+  if (std::none_of(group.threads.begin(), group.threads.end(),
+                   [](const Task* t) { return is_running(*t); }))
+    return;
   const auto is_it = [&](const Watched& watched) { return watched.group.get() == &group; };
   if (std::none_of(watched_.begin(), watched_.end(), is_it)) {
     watched_.push_back({Ref<ThreadGroup>(&group), monotonic_now() + kPatience});
@@ -52,7 +57,8 @@ void DeafStops::look_at(ThreadGroup& group) {
   for (Task* task : threads) {
     if (group.stopped) break;
     if (!is_deaf(*task)) continue;
-    SignalMask stops = (task->pending.pending() | group.pending.pending()) & ~task->blocked_signals & kStopSignals;
+    SignalMask stops =
+        (task->pending.pending() | group.pending.pending()) & ~task->blocked_signals & kStopSignals;
     for (; stops; stops &= stops - 1) {
       const int signo = std::countr_zero(stops) + 1;
       if ((*group.actions)[signo].handler != 0) continue;

@@ -12,10 +12,10 @@ namespace uks {
 class Kernel;
 class ThreadGroup;
 
-// A stop signal is carried out by the thread that it reaches, and a stopped group's other threads park when
-// they come in. One that blocks the host's signals by a forged frame never does, nor one that has never said hello. After kPatience the stop is
-// carried out without it, and the keeper stops its whole host process. A thread that is only slow loses
-// nothing: the kick waits for it.
+// A stop signal is carried out by the thread that it reaches, and a stopped group's other threads
+// park when they come in. One that blocks the host's signals by a forged frame never does, nor one
+// that has never said hello. After kPatience the stop is carried out without it, and the keeper
+// stops its whole host process. A thread that is only slow loses nothing: the kick waits for it.
 class DeafStops {
  public:
   static constexpr MonotonicNs kPatience = 100'000'000;  // ns
@@ -41,7 +41,7 @@ class DeafStops {
     Ref<ThreadGroup> group;
     MonotonicNs until;
   };
-  std::deque<Watched> watched_;  // the oldest first
+  std::deque<Watched> watched_;                // the oldest first
   std::map<pid_t, Ref<AddressSpace>> frozen_;  // by group
 };
 

@@ -15,7 +15,8 @@ namespace uks {
 
 void Dispatcher::on_handoff(GuestThread& thread) {
   const Ref<Task> task(thread.task);
-  LOG_TRACE("task {}: event {} nr {} result {} ip {:#x}", task->tid(), thread.event, thread.nr, thread.result, thread.ip);
+  LOG_TRACE("task {}: event {} nr {} result {} ip {:#x}", task->tid(), thread.event, thread.nr,
+            thread.result, thread.ip);
   switch (thread.event) {
     case UKS_EVENT_SYSCALL:
       task->call_ = {};
@@ -67,8 +68,8 @@ void Dispatcher::on_started(GuestThread& thread) {
 
 void Dispatcher::on_gone(GuestThread& thread) {
   LOG_DEBUG("task {}: its host thread {} died", thread.task->tid(), thread.host_tid);
-  // The host killed the stub (out of memory, an operator), or it was hostile: the guest process ends as
-  // by SIGKILL.
+  // The host killed the stub (out of memory, an operator), or it was hostile: the guest process
+  // ends as by SIGKILL.
   const Ref<Task> task(thread.task);
   thread.task = nullptr;
   task->thread = nullptr;
@@ -171,7 +172,8 @@ void Dispatcher::run_call(Task& task) {
 void Dispatcher::complete(Task& task, Result<int64_t> result) {
   // A call that was not interrupted takes its temporary mask back before signals are looked at
   // (restore_saved_sigmask_unless() in the kernel).
-  const bool interrupted = !result && (result.error() == EINTR || result.error().value >= kRestartSys);
+  const bool interrupted =
+      !result && (result.error() == EINTR || result.error().value >= kRestartSys);
   if (task.saved_mask && !interrupted) {
     kernel_.set_blocked(task, *task.saved_mask);
     task.saved_mask.reset();
@@ -246,11 +248,13 @@ bool Dispatcher::deliver_signals(Task& task, std::optional<int64_t> ret, int res
   return false;
 }
 
-void Dispatcher::build_frame(Task& task, const SignalInfo& info, std::optional<int64_t> ret, int restart) {
+void Dispatcher::build_frame(Task& task, const SignalInfo& info, std::optional<int64_t> ret,
+                             int restart) {
   ThreadGroup& group = task.group();
   GuestSigaction& action = (*group.actions)[info.signo];
   task.restart_block = {};  // a handler ends what restart_syscall would have continued
-  // Whether the interrupted call goes on after the handler (signal(7), "Interruption of system calls").
+  // Whether the interrupted call goes on after the handler (signal(7), "Interruption of system
+  // calls").
   if (restart == kRestartNoHand || restart == kRestartBlock ||
       (restart == kRestartSys && !(action.flags & SA_RESTART))) {
     restart = 0;
@@ -263,7 +267,8 @@ void Dispatcher::build_frame(Task& task, const SignalInfo& info, std::optional<i
   out.alt_base = task.alt_stack.base;
   out.alt_size = task.alt_stack.size;
   out.alt_flags = static_cast<uint32_t>(task.alt_stack.flags);
-  out.use_alt = (action.flags & SA_ONSTACK) && !(task.alt_stack.flags & SS_DISABLE) && task.alt_stack.size != 0;
+  out.use_alt = (action.flags & SA_ONSTACK) && !(task.alt_stack.flags & SS_DISABLE) &&
+                task.alt_stack.size != 0;
   out.signo = static_cast<uint32_t>(info.signo);
   memcpy(out.info, &info, sizeof out.info);
   memcpy(&task.thread->slot()->signal, &out, sizeof out);
@@ -276,7 +281,8 @@ void Dispatcher::build_frame(Task& task, const SignalInfo& info, std::optional<i
   if (task.alt_stack.flags & kAutodisarm) task.alt_stack = {};
   task.delivering_signal = info.signo;
   uint32_t flags = UKS_RESUME_SIGNAL;
-  if ((task.pending.pending() | group.pending.pending()) & ~task.blocked_signals) flags |= UKS_RESUME_AGAIN;
+  if ((task.pending.pending() | group.pending.pending()) & ~task.blocked_signals)
+    flags |= UKS_RESUME_AGAIN;
   send_resume(task, ret, restart, flags);
 }
 
@@ -300,7 +306,8 @@ void Dispatcher::send_resume(Task& task, std::optional<int64_t> ret, int restart
   kernel_.platform->reply(*task.thread, std::move(reply));
 }
 
-void Dispatcher::order_and_continue(Task& task, std::unique_ptr<StubContinuation> continuation, UniqueFd donated) {
+void Dispatcher::order_and_continue(Task& task, std::unique_ptr<StubContinuation> continuation,
+                                    UniqueFd donated) {
   task.continuation = std::move(continuation);
   Reply reply;
   reply.action = UKS_ACTION_AGAIN;
@@ -323,7 +330,8 @@ void Dispatcher::on_fault(Task& task, GuestThread& thread) {
       info.signo = SIGSEGV;
       info.code = SI_KERNEL;
   }
-  LOG_DEBUG("task {}: signal {} code {} at {:#x}, ip {:#x}", task.tid(), info.signo, info.code, info.fault.addr, thread.ip);
+  LOG_DEBUG("task {}: signal {} code {} at {:#x}, ip {:#x}", task.tid(), info.signo, info.code,
+            info.fault.addr, thread.ip);
   force_signal(task, info);
   resume(task, {}, 0);
 }

@@ -33,25 +33,28 @@ class Dispatcher final : public PlatformClient {
   void sweep_later(int64_t milliseconds) override;
   void on_fatal(const char* reason) override;
 
-  // Runs the handler of the task's call (again) and completes it unless it blocks. Later, if its process's
-  // memory keeps another call of it waiting.
+  // Runs the handler of the task's call (again) and completes it unless it blocks. Later, if its
+  // process's memory keeps another call of it waiting.
   void run_call(Task& task);
   // The call in progress has its result: resumes the guest with it, signals first.
   void complete(Task& task, Result<int64_t> result);
   // Back to the guest: `ret` goes to rax unless empty; `restart` is 0 or a kRestart* code. Delivers
   // signals, stops, or ends the process as they say.
   void resume(Task& task, std::optional<int64_t> ret, int restart);
-  // A signal that the guest cannot refuse (faults): unblocks it, resets an ignored or blocked action.
+  // A signal that the guest cannot refuse (faults): unblocks it, resets an ignored or blocked
+  // action.
   void force_signal(Task& task, SignalInfo info);
   // SIGCONT: un-parks everybody.
   void continue_group(ThreadGroup& group);
   void stop_group(ThreadGroup& group, int signo);
   // The task's stub has more to do; then the continuation runs.
-  void order_and_continue(Task& task, std::unique_ptr<StubContinuation> continuation, UniqueFd donated = {});
+  void order_and_continue(Task& task, std::unique_ptr<StubContinuation> continuation,
+                          UniqueFd donated = {});
 
   // How often the platform got fresh stubs.
   uint64_t refills() const { return refills_; }
-  // For a thread without the kernel lock: waits until refills() is no longer `seen`. False: not within the time.
+  // For a thread without the kernel lock: waits until refills() is no longer `seen`. False: not
+  // within the time.
   bool wait_for_refill(uint64_t seen, int seconds);
 
   DeafStops deaf_stops;
@@ -65,7 +68,8 @@ class Dispatcher final : public PlatformClient {
  private:
   bool has_pending() const;
   void run_next();
-  // Delivers the next signal, or says how to go on without one. True: the task is resumed (or gone).
+  // Delivers the next signal, or says how to go on without one. True: the task is resumed (or
+  // gone).
   bool deliver_signals(Task& task, std::optional<int64_t> ret, int restart);
   void build_frame(Task& task, const SignalInfo& info, std::optional<int64_t> ret, int restart);
   void send_resume(Task& task, std::optional<int64_t> ret, int restart, uint32_t flags);

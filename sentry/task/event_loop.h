@@ -1,5 +1,5 @@
-// EventLoop: what the sentry's event threads do. Host descriptors, deadlines and what else arrives from
-// outside.
+// EventLoop: what the sentry's event threads do. Host descriptors, deadlines and what else arrives
+// from outside.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -35,8 +35,8 @@ class EventLoop {
   Result<void> modify(int host_fd, uint32_t events);
   void remove(int host_fd);
 
-  // An event thread's life: until stop(). There may be several. Takes the kernel lock for the callbacks of each round,
-  // and calls kernel.unlock_and_flush() after them.
+  // An event thread's life: until stop(). There may be several. Takes the kernel lock for the
+  // callbacks of each round, and calls kernel.unlock_and_flush() after them.
   void run();
   // From any thread.
   void stop();

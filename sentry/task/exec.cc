@@ -13,8 +13,8 @@
 #include "platform/channel/shared_cell.h"
 #include "platform/host/features.h"
 #include "platform/platform.h"
-#include "sentry/ipc/futex.h"
 #include "sentry/fs/proc/mapped_names.h"
+#include "sentry/ipc/futex.h"
 #include "sentry/loader/elf.h"
 #include "sentry/loader/stack_layout.h"
 #include "sentry/task/clone.h"
@@ -49,7 +49,7 @@ struct ImageFile {
   UniqueFd host;
   uint64_t host_offset = 0;
   Ref<RefCounted> pages;  // MappableFd::pages
-  uint64_t base = 0;  // load bias
+  uint64_t base = 0;      // load bias
 };
 
 struct Program {
@@ -86,10 +86,12 @@ Result<std::optional<ScriptLine>> read_script_line(Task& task, File& file) {
   if (n < 2 || buffer[0] != '#' || buffer[1] != '!') return std::optional<ScriptLine>{};
   std::string line(buffer + 2, n - 2);
   const size_t end = line.find('\n');
-  // Without an end of line the interpreter's name may be cut off: only a blank behind it proves it whole.
+  // Without an end of line the interpreter's name may be cut off: only a blank behind it proves it
+  // whole.
   if (end == std::string::npos && n == sizeof buffer) {
     const size_t name = line.find_first_not_of(" \t");
-    if (name == std::string::npos || line.find_first_of(" \t", name) == std::string::npos) return Err(ENOEXEC);
+    if (name == std::string::npos || line.find_first_of(" \t", name) == std::string::npos)
+      return Err(ENOEXEC);
   }
   line.resize(std::min(end, line.size()));
   line.resize(std::min(line.find('\0'), line.size()));
@@ -99,8 +101,10 @@ Result<std::optional<ScriptLine>> read_script_line(Task& task, File& file) {
   if (start == std::string::npos) return Err(ENOEXEC);
   ScriptLine script;
   const size_t name_end = line.find_first_of(" \t", start);
-  script.interpreter = line.substr(start, name_end == std::string::npos ? std::string::npos : name_end - start);
-  if (name_end != std::string::npos) script.argument = line.substr(line.find_first_not_of(" \t", name_end));
+  script.interpreter =
+      line.substr(start, name_end == std::string::npos ? std::string::npos : name_end - start);
+  if (name_end != std::string::npos)
+    script.argument = line.substr(line.find_first_not_of(" \t", name_end));
   return script;
 }
 
@@ -122,7 +126,8 @@ Result<Program> find_program(Task& task, ExecRequest& request) {
     std::vector<std::string> argv{script->interpreter};
     if (!script->argument.empty()) argv.push_back(script->argument);
     argv.push_back(program.path);
-    if (!program.argv.empty()) argv.insert(argv.end(), program.argv.begin() + 1, program.argv.end());
+    if (!program.argv.empty())
+      argv.insert(argv.end(), program.argv.begin() + 1, program.argv.end());
     program.argv = std::move(argv);
     program.path = script->interpreter;
     file = TRY(open_exec(task, AT_FDCWD, script->interpreter, 0));
@@ -170,8 +175,8 @@ void add_image_orders(std::vector<uks_order>& orders, const ImageFile& image) {
       uks_order zero{};
       zero.op = UKS_ORDER_ZERO;
       zero.addr = at + s.file_size;
-      // To the end of the page, not of the segment (padzero() in fs/binfmt_elf.c): the dynamic linker's
-      // first allocations lie behind its bss, and it takes that memory to be zero.
+      // To the end of the page, not of the segment (padzero() in fs/binfmt_elf.c): the dynamic
+      // linker's first allocations lie behind its bss, and it takes that memory to be zero.
       zero.length = file_pages - s.file_size;
       orders.push_back(zero);
     }
@@ -187,7 +192,8 @@ void add_image_orders(std::vector<uks_order>& orders, const ImageFile& image) {
   }
 }
 
-// What a stub must do to become the new image: in as few rounds as descriptors, orders and data allow.
+// What a stub must do to become the new image: in as few rounds as descriptors, orders and data
+// allow.
 class ExecContinuation final : public StubContinuation {
  public:
   struct Piece {  // stack bytes
@@ -211,7 +217,8 @@ class ExecContinuation final : public StubContinuation {
       rounds.erase(rounds.begin());
       size_t i = 0;
       while (i < round.second.size() && thread.add_order(round.second[i])) i++;
-      round.second.erase(round.second.begin(), round.second.begin() + static_cast<std::ptrdiff_t>(i));
+      round.second.erase(round.second.begin(),
+                         round.second.begin() + static_cast<std::ptrdiff_t>(i));
       if (!round.second.empty()) {
         // More orders for the same descriptor, which stays at its number.
         rounds.insert(rounds.begin(), {UniqueFd(), std::move(round.second)});
@@ -226,7 +233,8 @@ class ExecContinuation final : public StubContinuation {
  private:
   // True: all that is left fits this round.
   bool fill_pieces(GuestThread& thread) {
-    while (!pieces.empty() && thread.order_copy_out(pieces.back().addr, pieces.back().bytes.data(), pieces.back().bytes.size())) {
+    while (!pieces.empty() && thread.order_copy_out(pieces.back().addr, pieces.back().bytes.data(),
+                                                    pieces.back().bytes.size())) {
       pieces.pop_back();
     }
     return pieces.empty();
@@ -258,11 +266,13 @@ void place(Program& program, const StubLayout& layout) {
   if (program.interpreter) {
     ImageFile& interpreter = *program.interpreter;
     const uint64_t size = interpreter.elf.high - interpreter.elf.low;
-    interpreter.base = layout.mmap_top - 0x10000 - page_up(size) - random_bits(16) * kPage - interpreter.elf.low;
+    interpreter.base =
+        layout.mmap_top - 0x10000 - page_up(size) - random_bits(16) * kPage - interpreter.elf.low;
   }
 }
 
-std::vector<std::pair<uint64_t, uint64_t>> make_auxv(const Task& task, const Program& program, uint64_t vdso) {
+std::vector<std::pair<uint64_t, uint64_t>> make_auxv(const Task& task, const Program& program,
+                                                     uint64_t vdso) {
   const ElfImage& elf = program.main.elf;
   const Credentials& creds = task.creds();
   std::vector<std::pair<uint64_t, uint64_t>> auxv;
@@ -294,14 +304,16 @@ void become_single(Task& task, Kernel& kernel) {
   const std::vector<Task*> threads = group.threads;
   std::vector<LastWords> words;
   for (Task* other : threads) {
-    if (task.mm && (task.mm->users > 1 || task.mm->has_shared_memory)) words.push_back(take_last_words(*other));
+    if (task.mm && (task.mm->users > 1 || task.mm->has_shared_memory))
+      words.push_back(take_last_words(*other));
     if (other != &task) kernel.end_sibling(*other);
   }
   kernel.make_leader(task);
   leave_memory(kernel, group, task.mm, words);
 }
 
-void reset_for_exec(Task& task, Kernel& kernel, const Program& program, const std::vector<std::string>& envp) {
+void reset_for_exec(Task& task, Kernel& kernel, const Program& program,
+                    const std::vector<std::string>& envp) {
   ThreadGroup& group = task.group();
   // Signals: handlers go, what is ignored stays (execve(2)).
   auto actions = make_ref<SignalActions>();
@@ -378,8 +390,9 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
   place(program, layout);
   ThreadGroup& group = task.group();
   const uint64_t stack_size =
-      std::clamp<uint64_t>(page_up(group.limits[RLIMIT_STACK].rlim_cur > kMaxStack ? kMaxStack
-                                                                                   : group.limits[RLIMIT_STACK].rlim_cur),
+      std::clamp<uint64_t>(page_up(group.limits[RLIMIT_STACK].rlim_cur > kMaxStack
+                                       ? kMaxStack
+                                       : group.limits[RLIMIT_STACK].rlim_cur),
                            kMinStack, kMaxStack);
   const uint64_t stack_top = layout.stack_top - random_bits(10) * kPage;
 
@@ -431,8 +444,9 @@ Result<int64_t> exec_task(Task& task, ExecRequest request) {
   mm.env_start = stack.env_start;
   mm.env_end = stack.env_end;
 
-  LOG_DEBUG("task {}: exec {} at {:#x}, interpreter at {:#x}, stack {:#x}", task.tid(), program.path, program.main.base,
-            program.interpreter ? program.interpreter->base : 0, stack.start);
+  LOG_DEBUG("task {}: exec {} at {:#x}, interpreter at {:#x}, stack {:#x}", task.tid(),
+            program.path, program.main.base, program.interpreter ? program.interpreter->base : 0,
+            stack.start);
   if (program.main.pages) mm.hold(program.main.pages, 0);
   if (program.interpreter && program.interpreter->pages) mm.hold(program.interpreter->pages, 0);
   ExecContinuation plan;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "platform/platform.h"
-#include "sentry/ipc/futex.h"
 #include "sentry/fs/tty/tty.h"
+#include "sentry/ipc/futex.h"
 #include "sentry/task/clone.h"
 #include "sentry/task/dispatcher.h"
 #include "sentry/task/farewell.h"
@@ -30,7 +30,8 @@ LastWords take_last_words(Task& task) {
   return {task.tid(), std::exchange(task.robust_list, {}), std::exchange(task.clear_child_tid, {})};
 }
 
-void leave_memory(Kernel& kernel, ThreadGroup& group, const Ref<AddressSpace>& mm, const std::vector<LastWords>& words) {
+void leave_memory(Kernel& kernel, ThreadGroup& group, const Ref<AddressSpace>& mm,
+                  const std::vector<LastWords>& words) {
   int robust_budget = kRobustBudget;
   for (const LastWords& last : words) {
     if (!mm || mm->gone || (!last.robust_list && !last.clear_child_tid)) continue;
@@ -41,19 +42,27 @@ void leave_memory(Kernel& kernel, ThreadGroup& group, const Ref<AddressSpace>& m
       if (last.clear_child_tid) {
         const uint32_t zero = 0;
         (void)memory.write(last.clear_child_tid, &zero, sizeof zero);
-        if (const auto key = FutexTable::key(*mm, last.clear_child_tid, false)) to_wake.push_back(*key);
+        if (const auto key = FutexTable::key(*mm, last.clear_child_tid, false))
+          to_wake.push_back(*key);
       }
     }
     for (const FutexKey& key : to_wake) kernel.futexes->wake(key, 1);
   }
 }
 
-Farewell::Patience::Patience(Farewell& farewell) : Timer(farewell.kernel_.timers), farewell_(farewell) {}
+Farewell::Patience::Patience(Farewell& farewell)
+    : Timer(farewell.kernel_.timers), farewell_(farewell) {}
 
-Farewell::Farewell(Kernel& kernel, ThreadGroup& group, Ref<AddressSpace> mm, std::vector<LastWords> words,
-                   std::vector<Ref<GuestThread>> threads, int wait_status)
-    : kernel_(kernel), group_(&group), mm_(std::move(mm)), words_(std::move(words)), threads_(std::move(threads)),
-      wait_status_(wait_status), patience_(*this) {}
+Farewell::Farewell(Kernel& kernel, ThreadGroup& group, Ref<AddressSpace> mm,
+                   std::vector<LastWords> words, std::vector<Ref<GuestThread>> threads,
+                   int wait_status)
+    : kernel_(kernel),
+      group_(&group),
+      mm_(std::move(mm)),
+      words_(std::move(words)),
+      threads_(std::move(threads)),
+      wait_status_(wait_status),
+      patience_(*this) {}
 
 void Farewell::say() {
   patience_.arm(monotonic_now() + kPatience);
@@ -67,8 +76,8 @@ void Farewell::end() {
   kernel_.end_zombie(*group_, mm_, threads_, wait_status_);
 }
 
-// Descriptors, folders and memory of a dead task. Not while one of its handlers runs: Dispatcher::run_call()
-// comes back to it.
+// Descriptors, folders and memory of a dead task. Not while one of its handlers runs:
+// Dispatcher::run_call() comes back to it.
 void Kernel::drop_shared_parts(Task& task) {
   if (const Ref<FdTable> table = std::exchange(task.fd_table, nullptr)) {
     // The table goes with its last user.
@@ -82,7 +91,8 @@ void Kernel::detach_task(Task& task) {
   if (task.dead) return;
   task.dead = true;
   if (ThreadGroup& group = task.group(); task.is_leader() || group.epitaph.comm.empty()) {
-    group.epitaph = {task.comm, task.creds().euid, task.creds().egid, task.start_time_ns, task.creds().ruid};
+    group.epitaph = {task.comm, task.creds().euid, task.creds().egid, task.start_time_ns,
+                     task.creds().ruid};
   }
   if (task.blocked_) task.call_ = {};  // a handler that is running at this moment still uses it
   task.end_wait();
@@ -145,8 +155,8 @@ void Kernel::become_zombie(ThreadGroup& group, int wait_status) {
   if (words.empty()) {
     end_zombie(group, mm, host_threads, wait_status);
   } else {
-    dispatcher->farewells.push_back(
-        make_ref<Farewell>(*this, group, std::move(mm), std::move(words), std::move(host_threads), wait_status));
+    dispatcher->farewells.push_back(make_ref<Farewell>(
+        *this, group, std::move(mm), std::move(words), std::move(host_threads), wait_status));
   }
 }
 
@@ -170,7 +180,8 @@ void Kernel::end_zombie(ThreadGroup& group, const Ref<AddressSpace>& mm,
   group.stopped = false;
   if (dispatcher) dispatcher->deaf_stops.thaw(group);
 
-  // Children get a new parent: the nearest subreaper, else the sandbox's init, which reaps by itself.
+  // Children get a new parent: the nearest subreaper, else the sandbox's init, which reaps by
+  // itself.
   ThreadGroup* adopter = groups_.at(1).get();
   for (ThreadGroup* g = group.parent; g; g = g->parent) {
     if (g->is_child_subreaper && !g->zombie) {
@@ -210,8 +221,8 @@ void Kernel::end_zombie(ThreadGroup& group, const Ref<AddressSpace>& mm,
   }
 }
 
-// kill_orphaned_pgrp() in the kernel. `tie`: the parent through which `member` tied its process group to the
-// session's others. Nobody would ever continue stopped members of an orphaned group.
+// kill_orphaned_pgrp() in the kernel. `tie`: the parent through which `member` tied its process
+// group to the session's others. Nobody would ever continue stopped members of an orphaned group.
 void Kernel::hang_up_orphaned_pgrp(const ThreadGroup& member, const ThreadGroup& tie) {
   if (tie.pgid == member.pgid || tie.session != member.session) return;
   const bool stopped = std::any_of(groups_.begin(), groups_.end(), [&](const auto& entry) {

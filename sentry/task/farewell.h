@@ -16,10 +16,11 @@ struct LastWords {
 // Takes them from the task, once.
 LastWords take_last_words(Task& task);
 // mm_release() in the kernel. Drops the kernel lock.
-void leave_memory(Kernel& kernel, ThreadGroup& group, const Ref<AddressSpace>& mm, const std::vector<LastWords>& words);
+void leave_memory(Kernel& kernel, ThreadGroup& group, const Ref<AddressSpace>& mm,
+                  const std::vector<LastWords>& words);
 
-// The end of a process that has last words. A page that hangs keeps it from nothing: after kPatience it ends
-// without. Its tasks are gone already, it is no zombie yet.
+// The end of a process that has last words. A page that hangs keeps it from nothing: after
+// kPatience it ends without. Its tasks are gone already, it is no zombie yet.
 class Farewell final : public RefCounted {
  public:
   static constexpr MonotonicNs kPatience = 100'000'000;

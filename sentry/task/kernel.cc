@@ -57,8 +57,9 @@ ThreadGroup* Kernel::find_group(pid_t pid) {
 
 pid_t Kernel::allocate_pid() {
   do {
-    last_pid_ = last_pid_ >= kPidMax - 1 || last_pid_ < kFirstPid ? std::max(kFirstPid, 300 * (last_pid_ >= kPidMax - 1))
-                                                                  : last_pid_ + 1;
+    last_pid_ = last_pid_ >= kPidMax - 1 || last_pid_ < kFirstPid
+                    ? std::max(kFirstPid, 300 * (last_pid_ >= kPidMax - 1))
+                    : last_pid_ + 1;
   } while (tasks_.contains(last_pid_) || groups_.contains(last_pid_));
   return last_pid_;
 }
@@ -106,7 +107,9 @@ bool Kernel::is_orphaned_pgrp(const ThreadGroup& group) const {
     if (member->pgid != group.pgid || member->zombie) continue;
     const ThreadGroup* parent = member->parent;
     // The sandbox's own init stands for the shell outside that started us.
-    if (parent && parent->pid != 1 && parent->pgid != group.pgid && parent->session == member->session) return false;
+    if (parent && parent->pid != 1 && parent->pgid != group.pgid &&
+        parent->session == member->session)
+      return false;
     if (member.get() == init_) return false;
   }
   return true;

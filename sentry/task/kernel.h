@@ -49,12 +49,12 @@ class Kernel {
   bool send_signal(Task& task, const SignalInfo& info);
   // To a process: any thread that does not block it.
   bool send_signal(ThreadGroup& group, const SignalInfo& info);
-  // The same for the signal of a timer, which has its place in the queue. False: it is ignored, nothing is
-  // pending.
+  // The same for the signal of a timer, which has its place in the queue. False: it is ignored,
+  // nothing is pending.
   bool send_timer_signal(Task& task, const SignalInfo& info);
   bool send_timer_signal(ThreadGroup& group, const SignalInfo& info);
-  // Takes the next signal that `blocked` does not hold back off the thread's queue, else off the process's. A
-  // periodic timer whose signal it is goes on.
+  // Takes the next signal that `blocked` does not hold back off the thread's queue, else off the
+  // process's. A periodic timer whose signal it is goes on.
   bool take_signal(Task& task, SignalMask blocked, SignalInfo& info);
   // To every process of a process group. Returns how many there were.
   int send_signal_to_pgrp(pid_t pgid, const SignalInfo& info);
@@ -95,14 +95,15 @@ class Kernel {
   void make_runnable(Task& task);
   // Runs the tasks that became runnable. The event thread calls it after its callbacks.
   void run_pending();
-  // For every thread that took kernel_lock and may have changed something: runs what became runnable,
-  // drops the lock, sends the stubs their replies.
-  void unlock_and_flush() UKS_TSA(release_capability(kernel_lock)) UKS_TSA(no_thread_safety_analysis);
+  // For every thread that took kernel_lock and may have changed something: runs what became
+  // runnable, drops the lock, sends the stubs their replies.
+  void unlock_and_flush() UKS_TSA(release_capability(kernel_lock))
+      UKS_TSA(no_thread_safety_analysis);
 
   TimerQueue timers;
   // What guests make the sandbox hold: files in memory, shared memory, pipes, sockets.
   Ref<PageQuota> pages = make_ref<PageQuota>(default_page_limit());
-  Ref<MountNamespace> mounts;         // the initial mount namespace
+  Ref<MountNamespace> mounts;  // the initial mount namespace
   Platform* platform = nullptr;
   Dispatcher* dispatcher = nullptr;
   EventLoop* events = nullptr;
@@ -110,11 +111,11 @@ class Kernel {
   WaitQueue stub_waiters;
   bool finished = false;
   std::function<void(int wait_status)> on_finished;
-  unsigned max_tasks = 4096;          // threads of all processes; more: EAGAIN
-  FutexTable* futexes = nullptr;      // sentry/ipc/futex.h
+  unsigned max_tasks = 4096;      // threads of all processes; more: EAGAIN
+  FutexTable* futexes = nullptr;  // sentry/ipc/futex.h
   std::string hostname = "uks";
   std::string domainname = "(none)";
-  int64_t boot_time_ns = 0;           // CLOCK_REALTIME at start
+  int64_t boot_time_ns = 0;  // CLOCK_REALTIME at start
   unsigned cpu_count = 1;
   uint64_t total_forks = 0;
   std::string machine_boot_id;
@@ -127,8 +128,8 @@ class Kernel {
   void become_zombie(ThreadGroup& group, int wait_status);
   // Its second half, when the process's memory has been told.
   friend class Farewell;
-  void end_zombie(ThreadGroup& group, const Ref<AddressSpace>& mm, const std::vector<Ref<GuestThread>>& host_threads,
-                  int wait_status);
+  void end_zombie(ThreadGroup& group, const Ref<AddressSpace>& mm,
+                  const std::vector<Ref<GuestThread>>& host_threads, int wait_status);
   void detach_task(Task& task);
   void drop_shared_parts(Task& task);
   bool send_to_task(Task& task, const SignalInfo& info, bool of_timer);

@@ -11,8 +11,8 @@ namespace uks {
 
 extern Mutex kernel_lock;
 
-// How the lock is dropped: the platform also sends the replies that wait for it, so that a guest that is
-// already served does not wait for another's host call.
+// How the lock is dropped: the platform also sends the replies that wait for it, so that a guest
+// that is already served does not wait for another's host call.
 extern void (*drop_kernel_lock)();
 // How it is taken again.
 extern void (*retake_kernel_lock)();

@@ -1,4 +1,5 @@
-// PageQuota: how many pages guests may make the sandbox hold; PageAccount: one object's share of it.
+// PageQuota: how many pages guests may make the sandbox hold; PageAccount: one object's share of
+// it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace uks {
 
-// Kernel::pages is the sandbox's; a tmpfs with a size of its own has one below that, and both count.
-// All under the kernel lock.
+// Kernel::pages is the sandbox's; a tmpfs with a size of its own has one below that, and both
+// count. All under the kernel lock.
 class PageQuota final : public RefCounted {
  public:
   static constexpr uint64_t kPage = 4096;  // bytes
@@ -19,7 +20,9 @@ class PageQuota final : public RefCounted {
   explicit PageQuota(uint64_t limit_pages, Ref<PageQuota> parent = nullptr)
       : limit_(limit_pages), parent_(std::move(parent)) {}
 
-  static constexpr uint64_t pages_of(uint64_t bytes) { return bytes / kPage + (bytes % kPage != 0); }
+  static constexpr uint64_t pages_of(uint64_t bytes) {
+    return bytes / kPage + (bytes % kPage != 0);
+  }
 
   // ENOSPC; callers turn it into what their call says.
   Result<void> charge(uint64_t pages) {
@@ -42,8 +45,8 @@ class PageQuota final : public RefCounted {
   }
   uint64_t used() const { return used_; }
   uint64_t limit() const { return limit_; }
-  // Before ENOSPC, if `pages` more do not fit: waits for files that are being freed, asks the host what is
-  // really mapped. May drop the kernel lock.
+  // Before ENOSPC, if `pages` more do not fit: waits for files that are being freed, asks the host
+  // what is really mapped. May drop the kernel lock.
   void make_room(uint64_t pages) {
     if (pages > available() && used_ > 0) (void)wait_for_closes();
     if (parent_) return parent_->make_room(pages);

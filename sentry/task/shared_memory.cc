@@ -35,8 +35,8 @@ void let_go_unmapped(const Ref<AddressSpace>& mm) {
   mm->let_go(*stamp, mapped);
 }
 
-// A process whose end its parent has seen already may not be dead yet: the host's kernel takes its time over big
-// mappings. On Linux what it held is free by then.
+// A process whose end its parent has seen already may not be dead yet: the host's kernel takes its
+// time over big mappings. On Linux what it held is free by then.
 void wait_for_ending_holders(const Kernel& kernel) {
   constexpr int kPatience = 1000;  // ms
   for (int i = 0; i < kPatience && kernel.platform && kernel.platform->holders_are_ending(); i++) {
@@ -52,7 +52,8 @@ void let_all_go_unmapped(Kernel& kernel) {
   wait_for_ending_holders(kernel);
   std::vector<Ref<AddressSpace>> all;
   for (const auto& [pid, group] : kernel.groups()) {
-    if (!group->threads.empty() && group->threads.front()->mm) all.push_back(group->threads.front()->mm);
+    if (!group->threads.empty() && group->threads.front()->mm)
+      all.push_back(group->threads.front()->mm);
   }
   for (const Ref<AddressSpace>& mm : all) let_go_unmapped(mm);
 }
@@ -67,7 +68,8 @@ Result<SharedMemory> make_shared_memory(Task& task, uint64_t length) {
   memory.fd.reset(memfd_create("uks-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.fd) return HostErr();
   if (ftruncate(memory.fd.get(), static_cast<off_t>(length)) != 0) return HostErr();
-  if (fcntl(memory.fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return HostErr();
+  if (fcntl(memory.fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return HostErr();
   return memory;
 }
 

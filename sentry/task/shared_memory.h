@@ -13,8 +13,8 @@ struct SharedMemory {
   Ref<PageAccount> pages;  // for AddressSpace::hold()
 };
 
-// A sealed memfd of `length` bytes (whole pages), charged for all of them. ENOMEM: over the sandbox's
-// quota even without what is no longer mapped. May drop the kernel lock.
+// A sealed memfd of `length` bytes (whole pages), charged for all of them. ENOMEM: over the
+// sandbox's quota even without what is no longer mapped. May drop the kernel lock.
 Result<SharedMemory> make_shared_memory(Task& task, uint64_t length);
 
 // Has every process let go what it no longer maps. Drops the kernel lock.

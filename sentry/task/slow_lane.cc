@@ -27,7 +27,8 @@ bool SlowLane::admit(Task& task) {
   ThreadGroup& group = task.group();
   MemoryWaits& waits = group.memory_waits;
   // A child is as slow as its parent: a fresh one for each call gains nothing.
-  const MonotonicNs slow_until = std::max(waits.slow_until, group.parent ? group.parent->memory_waits.slow_until : 0);
+  const MonotonicNs slow_until =
+      std::max(waits.slow_until, group.parent ? group.parent->memory_waits.slow_until : 0);
   if (waits.count == 0 && slow_until == 0) return true;
   const MonotonicNs now = monotonic_now();
   // The end of a process waits for nothing.
@@ -65,8 +66,9 @@ void SlowLane::end(ThreadGroup& group, MonotonicNs start, bool locked) {
   MemoryWaits& waits = group.memory_waits;
   const MonotonicNs now = monotonic_now();
   waits.count--;
-  const auto own = std::find_if(in_progress_.begin(), in_progress_.end(),
-                                [&](const Access& access) { return access.group == &group && access.start == start; });
+  const auto own = std::find_if(
+      in_progress_.begin(), in_progress_.end(),
+      [&](const Access& access) { return access.group == &group && access.start == start; });
   in_progress_.erase(own);
   if (!waits.queue.empty() && !is_overdue(group, now)) {
     for (Ref<Task>& task : waits.queue) ready_.push_back(std::move(task));

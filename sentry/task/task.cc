@@ -5,8 +5,8 @@
 #include "sentry/task/kernel.h"
 #include "sentry/vfs/fd_table.h"
 #include "sentry/vfs/file.h"
-#include "sentry/vfs/inode.h"
 #include "sentry/vfs/fs_context.h"
+#include "sentry/vfs/inode.h"
 
 namespace uks {
 
@@ -32,17 +32,22 @@ class Task::BlockTimer final : public Timer {
 };
 
 Task::Task(Kernel& kernel, Ref<ThreadGroup> group, pid_t tid)
-    : kernel_(kernel), group_(std::move(group)), tid_(tid), creds_(std::make_unique<const Credentials>()) {
+    : kernel_(kernel),
+      group_(std::move(group)),
+      tid_(tid),
+      creds_(std::make_unique<const Credentials>()) {
   timespec ts{};
   clock_gettime(CLOCK_BOOTTIME, &ts);
-  start_time_ns = static_cast<uint64_t>(ts.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(ts.tv_nsec);
+  start_time_ns =
+      static_cast<uint64_t>(ts.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(ts.tv_nsec);
 }
 
 Task::~Task() { end_wait(); }
 
 pid_t Task::tgid() const { return group_->pid; }
 
-ThreadGroup::ThreadGroup(Kernel& k, pid_t p) : kernel(k), pid(p), actions(make_ref<SignalActions>()) {
+ThreadGroup::ThreadGroup(Kernel& k, pid_t p)
+    : kernel(k), pid(p), actions(make_ref<SignalActions>()) {
   for (rlimit64& limit : limits) limit = {RLIM64_INFINITY, RLIM64_INFINITY};
 }
 
@@ -61,11 +66,13 @@ bool Task::has_deliverable_signal() const {
   return ((pending.pending() | group_->pending.pending()) & ~blocked_signals) != 0;
 }
 
-Errno Task::block(std::initializer_list<WaitOn> queues, std::optional<MonotonicNs> deadline, int interrupted) {
+Errno Task::block(std::initializer_list<WaitOn> queues, std::optional<MonotonicNs> deadline,
+                  int interrupted) {
   return block(std::vector<WaitOn>(queues), deadline, interrupted);
 }
 
-Errno Task::block(const std::vector<WaitOn>& queues, std::optional<MonotonicNs> deadline, int interrupted) {
+Errno Task::block(const std::vector<WaitOn>& queues, std::optional<MonotonicNs> deadline,
+                  int interrupted) {
   if (has_deliverable_signal()) return Errno{interrupted};
   end_wait();
   for (const WaitOn& on : queues) {

@@ -1,8 +1,8 @@
 // Task: one guest thread as the kernel sees it. ThreadGroup: one guest process.
 //
-// Everything here is under the kernel lock. A handler runs with its Task; it never blocks: it tries,
-// and if it cannot finish it arms a wait with block() and returns that; it is run again, from its
-// start, when woken. What must survive between the runs lives in call().
+// Everything here is under the kernel lock. A handler runs with its Task; it never blocks: it
+// tries, and if it cannot finish it arms a wait with block() and returns that; it is run again,
+// from its start, when woken. What must survive between the runs lives in call().
 #pragma once
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -52,10 +52,10 @@ struct CallData {
 
 // State of the system call in progress, reset when the next one starts.
 struct CallState {
-  bool woken = false;                    // this run follows a wake-up of block()
-  bool timed_out = false;                // ... caused by its deadline
-  std::optional<MonotonicNs> deadline;   // set by the first run of a handler with a time-out
-  uint64_t progress = 0;                 // e.g. bytes written so far
+  bool woken = false;                   // this run follows a wake-up of block()
+  bool timed_out = false;               // ... caused by its deadline
+  std::optional<MonotonicNs> deadline;  // set by the first run of a handler with a time-out
+  uint64_t progress = 0;                // e.g. bytes written so far
   std::unique_ptr<CallData> data;
 };
 
@@ -80,17 +80,21 @@ class Task : public RefCounted {
   const Credentials& creds() const { return *creds_; }
   // A copy to change, then set_creds(): credentials are shared, immutable values.
   Credentials copy_creds() const { return *creds_; }
-  void set_creds(Credentials creds) { creds_ = std::make_unique<const Credentials>(std::move(creds)); }
+  void set_creds(Credentials creds) {
+    creds_ = std::make_unique<const Credentials>(std::move(creds));
+  }
 
-  // ---- Guest memory. EFAULT when the guest's address space has no such bytes. What is not in the task's slot is
-  // read and written WITH THE KERNEL LOCK DROPPED: look again at shared state after each of these. EINTR: the task
-  // was killed meanwhile.
+  // ---- Guest memory. EFAULT when the guest's address space has no such bytes. What is not in the
+  // task's slot is read and written WITH THE KERNEL LOCK DROPPED: look again at shared state after
+  // each of these. EINTR: the task was killed meanwhile.
   [[nodiscard]] Result<void> copy_in(UserAddr from, void* to, size_t n);
   [[nodiscard]] Result<void> copy_out(UserAddr to, const void* from, size_t n);
   // At most `max` bytes with the NUL; longer: ENAMETOOLONG.
   [[nodiscard]] Result<std::string> copy_in_string(UserAddr from, size_t max);
   // A path: as copy_in_string with PATH_MAX.
-  [[nodiscard]] Result<std::string> copy_in_path(UserPath from) { return copy_in_string(from, 4096); }
+  [[nodiscard]] Result<std::string> copy_in_path(UserPath from) {
+    return copy_in_string(from, 4096);
+  }
   template <typename T>
   [[nodiscard]] Result<T> copy_in(UserAddr from) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -109,14 +113,17 @@ class Task : public RefCounted {
   [[nodiscard]] Result<void> write_now(UserAddr to, const void* from, size_t n);
 
   // ---- Waiting.
-  // Arms a wait on all `queues` (null queues are skipped) and, if set, the deadline. Returns kBlocked;
-  // the handler must return it at once. If a signal is deliverable (or the task is being killed) it
-  // arms nothing and returns `interrupted` (EINTR or a kRestart* code) instead. The handler is run
-  // again with call().woken set; after a time-out with call().timed_out too.
-  // A handler that already made progress checks: `auto e = task.block(...); return e == kBlocked ? e : done`.
-  [[nodiscard]] Errno block(std::initializer_list<WaitOn> queues, std::optional<MonotonicNs> deadline = {},
+  // Arms a wait on all `queues` (null queues are skipped) and, if set, the deadline. Returns
+  // kBlocked; the handler must return it at once. If a signal is deliverable (or the task is being
+  // killed) it arms nothing and returns `interrupted` (EINTR or a kRestart* code) instead. The
+  // handler is run again with call().woken set; after a time-out with call().timed_out too. A
+  // handler that already made progress checks: `auto e = task.block(...); return e == kBlocked ? e
+  // : done`.
+  [[nodiscard]] Errno block(std::initializer_list<WaitOn> queues,
+                            std::optional<MonotonicNs> deadline = {},
                             int interrupted = kRestartSys);
-  [[nodiscard]] Errno block(const std::vector<WaitOn>& queues, std::optional<MonotonicNs> deadline = {},
+  [[nodiscard]] Errno block(const std::vector<WaitOn>& queues,
+                            std::optional<MonotonicNs> deadline = {},
                             int interrupted = kRestartSys);
   CallState& call() { return call_; }
   // Makes a blocked task runnable. No effect on others.
@@ -128,27 +135,28 @@ class Task : public RefCounted {
   Ref<FdTable> fd_table;
   Ref<FsContext> fs_context;
   SignalMask blocked_signals = 0;
-  // What rt_sigtimedwait waits for: unblocked meanwhile, but never dropped as ignored (real_blocked in
-  // the kernel).
+  // What rt_sigtimedwait waits for: unblocked meanwhile, but never dropped as ignored (real_blocked
+  // in the kernel).
   SignalMask awaited_signals = 0;
   // rt_sigsuspend, ppoll, pselect, epoll_pwait: the mask to put back once a handler frame is built.
   std::optional<SignalMask> saved_mask;
   SignalQueue pending;
   AltStack alt_stack;
-  std::string comm;              // at most 15 bytes
+  std::string comm;  // at most 15 bytes
   UserAddr clear_child_tid;
   UserAddr robust_list;
   int parent_death_signal = 0;
-  bool exceeded_process_limit = false;  // at the last change of user (check_process_limit_at_exec())
+  bool exceeded_process_limit =
+      false;  // at the last change of user (check_process_limit_at_exec())
   int nice = 0;
-  int sched_policy = 0;                // SCHED_OTHER, SCHED_BATCH, SCHED_IDLE; shown, not obeyed
-  int io_priority = 0;                 // as ioprio_set(2) encodes it
-  std::vector<uint64_t> affinity;      // words of the CPU mask; empty: all
+  int sched_policy = 0;            // SCHED_OTHER, SCHED_BATCH, SCHED_IDLE; shown, not obeyed
+  int io_priority = 0;             // as ioprio_set(2) encodes it
+  std::vector<uint64_t> affinity;  // words of the CPU mask; empty: all
   int timer_slack_ns = 50'000;
-  bool dead = false;             // exited; kept only by references
-  uint64_t start_time_ns = 0;    // CLOCK_BOOTTIME when created
+  bool dead = false;           // exited; kept only by references
+  uint64_t start_time_ns = 0;  // CLOCK_BOOTTIME when created
   Ref<AddressSpace> mm;
-  Ref<GuestThread> thread;       // null once the host thread is gone
+  Ref<GuestThread> thread;  // null once the host thread is gone
 
  private:
   friend class Kernel;
@@ -164,8 +172,8 @@ class Task : public RefCounted {
   CallState call_;
   bool blocked_ = false;
   bool queued_ = false;  // on the kernel's run queue
-  // A handler is running. It may have dropped the kernel lock and been killed meanwhile: what it works on
-  // (fd_table, fs_context, mm) then stays until it returns.
+  // A handler is running. It may have dropped the kernel lock and been killed meanwhile: what it
+  // works on (fd_table, fs_context, mm) then stays until it returns.
   bool in_call_ = false;
   std::list<BlockWaiter> waiters_;
   std::unique_ptr<BlockTimer> wait_timer_;
@@ -217,7 +225,7 @@ class Session : public RefCounted {
  public:
   explicit Session(pid_t sid) : id(sid) {}
   pid_t id;
-  Ref<RefCounted> terminal;       // the controlling terminal (sentry/fs/dev/tty), if any
+  Ref<RefCounted> terminal;  // the controlling terminal (sentry/fs/dev/tty), if any
   pid_t foreground_pgid = 0;
 };
 
@@ -228,24 +236,24 @@ class ThreadGroup : public RefCounted {
 
   Kernel& kernel;
   pid_t pid;
-  ThreadGroup* parent = nullptr;         // null for init and orphans of a dead init
+  ThreadGroup* parent = nullptr;           // null for init and orphans of a dead init
   std::vector<Ref<ThreadGroup>> children;  // alive or zombie
   pid_t parent_thread = 0;                 // the thread that made it: __WNOTHREAD
-  std::vector<Task*> threads;            // live tasks; the leader may be gone
+  std::vector<Task*> threads;              // live tasks; the leader may be gone
   pid_t pgid = 0;
   Ref<Session> session;
 
   Ref<SignalActions> actions;
-  SignalQueue pending;                   // process-directed
-  WaitQueue child_events;                // wait4: a child changed state
-  WaitQueue exit_events;                 // pidfd: this group became a zombie
-  WaitQueue signal_events;               // signalfd: send_signal wakes EPOLLIN whenever it queued one
-  Ref<RefCounted> timers;                // itimers and POSIX timers (sentry/time/group_timers.h)
-  int exit_signal = 17;                  // SIGCHLD
-  bool exiting = false;                  // exit_group or a fatal signal has begun
-  int exit_status = 0;                   // as wait4 reports it, valid once zombie
+  SignalQueue pending;      // process-directed
+  WaitQueue child_events;   // wait4: a child changed state
+  WaitQueue exit_events;    // pidfd: this group became a zombie
+  WaitQueue signal_events;  // signalfd: send_signal wakes EPOLLIN whenever it queued one
+  Ref<RefCounted> timers;   // itimers and POSIX timers (sentry/time/group_timers.h)
+  int exit_signal = 17;     // SIGCHLD
+  bool exiting = false;     // exit_group or a fatal signal has begun
+  int exit_status = 0;      // as wait4 reports it, valid once zombie
   bool zombie = false;
-  bool stopped = false;                  // job control stop
+  bool stopped = false;  // job control stop
   int stop_signal = 0;
   bool stop_reported = true;
   bool continued_unreported = false;
@@ -253,8 +261,8 @@ class ThreadGroup : public RefCounted {
   uint32_t personality = 0;
   bool dumpable = true;
   bool did_exec = false;
-  int oom_score_adj = 0;                 // /proc/PID/oom_score_adj: stored and inherited, not obeyed
-  int oom_score_adj_min = 0;             // lower needs CAP_SYS_RESOURCE
+  int oom_score_adj = 0;      // /proc/PID/oom_score_adj: stored and inherited, not obeyed
+  int oom_score_adj_min = 0;  // lower needs CAP_SYS_RESOURCE
   // What /proc shows of a zombie, whose threads are gone: its leader's name, owner and start.
   struct Epitaph {
     std::string comm;
@@ -265,17 +273,22 @@ class ThreadGroup : public RefCounted {
   };
   Epitaph epitaph;
   // The real user id, of a zombie too: what SIGCHLD and waitid(2) say of a child.
-  uid_t real_uid() const { return threads.empty() ? epitaph.real_uid : threads.front()->creds().ruid; }
+  uid_t real_uid() const {
+    return threads.empty() ? epitaph.real_uid : threads.front()->creds().ruid;
+  }
   std::array<rlimit64, RLIM_NLIMITS> limits{};
-  // The lower of RLIMIT_AS and RLIMIT_DATA: below RLIM64_INFINITY every mmap is looked at, and it bounds brk.
-  uint64_t memory_limit() const { return std::min(limits[RLIMIT_AS].rlim_cur, limits[RLIMIT_DATA].rlim_cur); }
+  // The lower of RLIMIT_AS and RLIMIT_DATA: below RLIM64_INFINITY every mmap is looked at, and it
+  // bounds brk.
+  uint64_t memory_limit() const {
+    return std::min(limits[RLIMIT_AS].rlim_cur, limits[RLIMIT_DATA].rlim_cur);
+  }
 
-  Ref<File> executable;                  // /proc/PID/exe; set with set_executable
+  Ref<File> executable;  // /proc/PID/exe; set with set_executable
   // Null at the end. Keeps count at the inode of who runs it.
   void set_executable(Ref<File> file);
   std::string executable_path;
-  std::string command_line;              // NUL-separated, as /proc/PID/cmdline shows it
-  std::string environment;               // NUL-separated, as given to execve
+  std::string command_line;  // NUL-separated, as /proc/PID/cmdline shows it
+  std::string environment;   // NUL-separated, as given to execve
   std::vector<std::pair<uint64_t, uint64_t>> auxv;
 
   MemoryWaits memory_waits;

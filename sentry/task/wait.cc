@@ -15,12 +15,14 @@
 namespace uks {
 namespace {
 
-// The children of a thread that is gone are those of the first that is left (find_new_reaper() in kernel/exit.c).
+// The children of a thread that is gone are those of the first that is left (find_new_reaper() in
+// kernel/exit.c).
 bool is_own_child(Task& task, const ThreadGroup& child) {
   const std::vector<Task*>& threads = task.group().threads;
   if (child.parent_thread == task.tid()) return true;
   if (threads.front() != &task) return false;
-  return std::ranges::none_of(threads, [&](const Task* t) { return t->tid() == child.parent_thread; });
+  return std::ranges::none_of(threads,
+                              [&](const Task* t) { return t->tid() == child.parent_thread; });
 }
 
 bool matches(const ThreadGroup& child, const WaitRequest& request) {
@@ -28,7 +30,8 @@ bool matches(const ThreadGroup& child, const WaitRequest& request) {
   if (request.kind == WaitRequest::Kind::kGroup && child.pgid != request.id) return false;
   // "clone children" are those that report another signal than SIGCHLD.
   if (request.options & __WALL) return true;
-  return (child.exit_signal != SIGCHLD) == ((static_cast<unsigned>(request.options) & __WCLONE) != 0);
+  return (child.exit_signal != SIGCHLD) ==
+         ((static_cast<unsigned>(request.options) & __WCLONE) != 0);
 }
 
 int code_of(int status) {

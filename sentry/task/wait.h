@@ -14,8 +14,8 @@ struct WaitRequest {
 
 struct WaitResult {
   pid_t pid = 0;
-  int status = 0;       // as wait4 gives it
-  int code = 0;         // CLD_*
+  int status = 0;  // as wait4 gives it
+  int code = 0;    // CLD_*
   uint32_t uid = 0;
   uint64_t user_ns = 0, system_ns = 0;
 };

@@ -31,9 +31,9 @@ void WaitQueue::add(Waiter& waiter, uint32_t mask) {
 }
 
 int WaitQueue::wake(uint32_t events, int limit) {
-  // A callback may unregister any waiter, itself included, register new ones, wake the queue again or
-  // destroy it: the cursor is kept right by all of them, and the generation number keeps waiters from
-  // being told twice by one wake.
+  // A callback may unregister any waiter, itself included, register new ones, wake the queue again
+  // or destroy it: the cursor is kept right by all of them, and the generation number keeps waiters
+  // from being told twice by one wake.
   const uint64_t generation = ++generation_;
   Cursor cursor{head_, cursors_};
   cursors_ = &cursor;

@@ -14,8 +14,8 @@ class Waiter {
   Waiter& operator=(const Waiter&) = delete;
   virtual ~Waiter() { unregister(); }
 
-  // Called with the kernel lock held for a wake-up that intersects the mask. May unregister itself or
-  // destroy itself; must not touch other waiters of the queue.
+  // Called with the kernel lock held for a wake-up that intersects the mask. May unregister itself
+  // or destroy itself; must not touch other waiters of the queue.
   virtual void on_wake(uint32_t events) = 0;
 
   void unregister();
@@ -40,8 +40,8 @@ class WaitQueue {
 
   // `mask`: EPOLL* bits to be told of; EPOLLERR and EPOLLHUP are always included.
   void add(Waiter& waiter, uint32_t mask);
-  // Tells waiters whose mask intersects `events` (EPOLL* bits), oldest first; at most `limit` of them.
-  // Returns how many were told.
+  // Tells waiters whose mask intersects `events` (EPOLL* bits), oldest first; at most `limit` of
+  // them. Returns how many were told.
   int wake(uint32_t events, int limit = 0x7fffffff);
   bool empty() const { return head_ == nullptr; }
 

@@ -8,9 +8,7 @@ namespace uks {
 namespace {
 
 // A dynamic CPU clock id: ~pid << 3 | per-thread bit | kind (include/linux/posix-timers.h).
-constexpr bool is_cpu_clock_id(clockid_t clock) {
-  return clock < 0 && (clock & 7) != 3;
-}
+constexpr bool is_cpu_clock_id(clockid_t clock) { return clock < 0 && (clock & 7) != 3; }
 constexpr int kPerThread = 4;
 
 // EINVAL when the host cannot tell.
@@ -28,9 +26,7 @@ int64_t host_now(clockid_t clock) {
 
 }  // namespace
 
-uint64_t group_cpu_ns(ThreadGroup& group) {
-  return group.kernel.cpu_times(group).total_ns();
-}
+uint64_t group_cpu_ns(ThreadGroup& group) { return group.kernel.cpu_times(group).total_ns(); }
 
 Result<timespec> copy_in_timespec(Task& task, UserAddr addr) {
   const auto ts = TRY(task.copy_in<timespec>(addr));

@@ -50,8 +50,6 @@ std::optional<uint64_t> Kernel::task_cpu_ns(Task& task) {
   return cpu_times(task.group()).total_ns();
 }
 
-void Kernel::settle_cpu_times(ThreadGroup& group) {
-  group.settled_cpu = cpu_times(group);
-}
+void Kernel::settle_cpu_times(ThreadGroup& group) { group.settled_cpu = cpu_times(group); }
 
 }  // namespace uks

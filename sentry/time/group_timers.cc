@@ -92,8 +92,14 @@ void IntervalTimer::on_expire() {
   group_.kernel.send_signal(group_, info);  // may be the end of this timer
 }
 
-PosixTimer::PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event, std::optional<uid_t> charged)
-    : Timer(group.kernel.timers), group_(group), charged_(charged), id_(id), clock_(clock), event_(event) {}
+PosixTimer::PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event,
+                       std::optional<uid_t> charged)
+    : Timer(group.kernel.timers),
+      group_(group),
+      charged_(charged),
+      id_(id),
+      clock_(clock),
+      event_(event) {}
 
 PosixTimer::~PosixTimer() {
   if (charged_) uncharge_signal(*charged_);
@@ -160,7 +166,8 @@ void PosixTimer::on_expire() {
     return;
   }
   due_ = interval_ > 0 ? saturating_add(due_, interval_) : 0;
-  // The signal of before was not taken: then the timer was set anew meanwhile, and one tells of both.
+  // The signal of before was not taken: then the timer was set anew meanwhile, and one tells of
+  // both.
   if (!queued_) send();
 }
 
@@ -257,7 +264,8 @@ void GroupTimers::on_heeded(int signo) {
   }
 }
 
-Result<int> GroupTimers::create(Task& task, clockid_t clock, std::optional<PosixTimer::Event> event) {
+Result<int> GroupTimers::create(Task& task, clockid_t clock,
+                                std::optional<PosixTimer::Event> event) {
   if (posix_.size() >= kMaxPosixTimers) return Err(EAGAIN);
   const uid_t user = task.creds().ruid;
   if (!charge_signal({user, group_.limits[RLIMIT_SIGPENDING].rlim_cur})) return Err(EAGAIN);
@@ -277,8 +285,6 @@ Result<PosixTimer*> GroupTimers::find(int id) {
   return it->second.get();
 }
 
-Result<void> GroupTimers::remove(int id) {
-  return posix_.erase(id) ? Result<void>() : Err(EINVAL);
-}
+Result<void> GroupTimers::remove(int id) { return posix_.erase(id) ? Result<void>() : Err(EINVAL); }
 
 }  // namespace uks

@@ -25,7 +25,8 @@ class IntervalTimer final : public Timer {
   void set(int64_t value, int64_t interval);
   int64_t remaining();
   int64_t interval() const { return interval_; }
-  // Its signal was taken, or is no longer ignored: the next period begins, if it stood still for that.
+  // Its signal was taken, or is no longer ignored: the next period begins, if it stood still for
+  // that.
   void go_on();
 
  private:
@@ -36,7 +37,8 @@ class IntervalTimer final : public Timer {
   int which_;
   int64_t target_ = 0;  // on its own clock; 0: disarmed
   int64_t interval_ = 0;
-  // ITIMER_REAL has expired and its signal waits to be taken; until then it need not run (it_real_fn()).
+  // ITIMER_REAL has expired and its signal waits to be taken; until then it need not run
+  // (it_real_fn()).
   bool standing_ = false;
 };
 
@@ -50,7 +52,8 @@ class PosixTimer final : public Timer {
     pid_t tid = 0;
   };
   // `charged`: the user whose place in the signal queues it holds.
-  PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event, std::optional<uid_t> charged);
+  PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event,
+             std::optional<uid_t> charged);
   ~PosixTimer() override;
   void on_expire() override;
   // `value` relative, or a time of its clock. 0 disarms. Nanoseconds.
@@ -59,7 +62,8 @@ class PosixTimer final : public Timer {
   int64_t interval() const { return interval_; }
   int overrun() const { return overrun_; }
   int signo() const { return event_.signo; }
-  // Its signal is being taken: how many periods it stands for besides the first (posixtimer_rearm()).
+  // Its signal is being taken: how many periods it stands for besides the first
+  // (posixtimer_rearm()).
   int on_taken();
   // Its signal was ignored, and no longer is.
   void on_heeded();
@@ -79,9 +83,9 @@ class PosixTimer final : public Timer {
   clockid_t clock_;
   Event event_;
   int64_t interval_ = 0;
-  int64_t due_ = 0;      // 0: disarmed
-  int overrun_ = 0;      // of the last signal taken
-  bool queued_ = false;  // its signal waits to be taken; until then a periodic one does not run
+  int64_t due_ = 0;       // 0: disarmed
+  int overrun_ = 0;       // of the last signal taken
+  bool queued_ = false;   // its signal waits to be taken; until then a periodic one does not run
   bool ignored_ = false;  // likewise until its signal is heeded
 };
 
@@ -107,8 +111,8 @@ class GroupTimers final : public RefCounted {
   IntervalTimer& interval_timer(int which) { return *interval_[static_cast<size_t>(which)]; }
   // To be called when RLIMIT_CPU is set or inherited.
   void watch_cpu_limit() { cpu_limit_.watch(); }
-  // EAGAIN above kMaxPosixTimers, or when the user's queued signals are used up (RLIMIT_SIGPENDING counts
-  // timers, too). Returns the id.
+  // EAGAIN above kMaxPosixTimers, or when the user's queued signals are used up (RLIMIT_SIGPENDING
+  // counts timers, too). Returns the id.
   Result<int> create(Task& task, clockid_t clock, std::optional<PosixTimer::Event> event);
   // A signal of a timer, or SIGALRM, is being taken off a queue: completes its overrun count.
   void on_taken(SignalInfo& info);

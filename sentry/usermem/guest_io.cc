@@ -138,7 +138,11 @@ Result<void> GuestSource::fetch(size_t ahead) {
 // ---- GuestSink
 
 GuestSink::GuestSink(Task& task, UserIovec ranges, size_t room, bool at_once)
-    : task_(task), ranges_(std::move(ranges)), left_(total_length(ranges_)), room_(room), at_once_(at_once) {}
+    : task_(task),
+      ranges_(std::move(ranges)),
+      left_(total_length(ranges_)),
+      room_(room),
+      at_once_(at_once) {}
 
 size_t GuestSink::remaining() const { return std::min<size_t>(left_, room_ - staged_); }
 
@@ -171,8 +175,8 @@ std::span<char> GuestSink::prepare(size_t max) {
 
 Result<void> GuestSink::commit(size_t n) {
   if (n == 0) return {};
-  // Whether the guest can take it turns out only when the file has given it away. What can be known now is said
-  // now: nothing is ever mapped here (vm.mmap_min_addr, the end of user space).
+  // Whether the guest can take it turns out only when the file has given it away. What can be known
+  // now is said now: nothing is ever mapped here (vm.mmap_min_addr, the end of user space).
   skip_empty();
   if (address() < kLowestAddress || address() >= kUserEnd) return Err(EFAULT);
   if (in_slot_) {
@@ -202,8 +206,8 @@ Result<size_t> GuestSink::deliver(size_t n) {
   const auto written = with_memory(task_, [&](MemoryAccess& memory) -> Result<void> {
     for (const Part& part : parts_) {
       for (size_t at = 0; at < part.length;) {
-        const size_t some = TRY(
-            memory.write_some(UserAddr{part.addr + at}, staging_.data() + arrived, part.length - at));
+        const size_t some = TRY(memory.write_some(UserAddr{part.addr + at},
+                                                  staging_.data() + arrived, part.length - at));
         at += some;
         arrived += some;
       }

@@ -1,7 +1,8 @@
 // File data from and to guest memory.
 //
-// Files, pipes and sockets take and give bytes in the middle of their work, where the kernel lock cannot be dropped.
-// So bytes of the guest are fetched before, and handed to it after: by the system call, with the lock dropped.
+// Files, pipes and sockets take and give bytes in the middle of their work, where the kernel lock
+// cannot be dropped. So bytes of the guest are fetched before, and handed to it after: by the
+// system call, with the lock dropped.
 #pragma once
 #include <memory>
 
@@ -10,7 +11,8 @@
 
 namespace uks {
 
-// Bytes on their way. The first kKept are the host thread's own; a handler uses one such buffer a direction.
+// Bytes on their way. The first kKept are the host thread's own; a handler uses one such buffer a
+// direction.
 class Staging {
  public:
   static constexpr size_t kKept = 256 * 1024;
@@ -26,7 +28,8 @@ class Staging {
   std::unique_ptr<char[]> own_;
 };
 
-// What a guest writes. Gives kFetchFirst, with nothing taken, where the bytes did not come along in the slot.
+// What a guest writes. Gives kFetchFirst, with nothing taken, where the bytes did not come along in
+// the slot.
 class GuestSource final : public IoSource {
  public:
   GuestSource(Task& task, UserIovec ranges);
@@ -35,23 +38,26 @@ class GuestSource final : public IoSource {
   Result<size_t> read(void* dst, size_t n) override;
   Result<std::span<const char>> peek(size_t max) override;
   void advance(size_t n) override;
-  // Brings what was asked for last, and up to `ahead` bytes. Drops the kernel lock. EFAULT; EINTR: the task was killed.
+  // Brings what was asked for last, and up to `ahead` bytes. Drops the kernel lock. EFAULT; EINTR:
+  // the task was killed.
   Result<void> fetch(size_t ahead);
 
  private:
   // Makes n bytes (or all that are left, or that there are) staged ones. kFetchFirst.
   Result<void> stage(size_t n);
   void skip_empty();
-  uint64_t address() const { return reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_; }
+  uint64_t address() const {
+    return reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_;
+  }
 
   Task& task_;
   UserIovec ranges_;
-  uint64_t left_;                    // of them, not taken yet
-  size_t current_ = 0, done_ = 0;    // where the bytes after the staged ones are
+  uint64_t left_;                  // of them, not taken yet
+  size_t current_ = 0, done_ = 0;  // where the bytes after the staged ones are
   Staging staging_{false};
-  size_t begin_ = 0, end_ = 0;       // staged
+  size_t begin_ = 0, end_ = 0;  // staged
   size_t wanted_ = 0;
-  bool faulted_ = false;             // right behind the staged ones
+  bool faulted_ = false;  // right behind the staged ones
 };
 
 // What a guest reads. The files' part is over when deliver() is called.
@@ -62,11 +68,14 @@ class GuestSink final : public IoSink {
   size_t remaining() const override;
   std::span<char> prepare(size_t max) override;
   Result<void> commit(size_t n) override;
-  // Writes what was taken to the guest, of `n` bytes since the last time. Drops the kernel lock. Returns how many of
-  // them arrive; EFAULT: none. What came along with the answer counts as arrived.
+  // Writes what was taken to the guest, of `n` bytes since the last time. Drops the kernel lock.
+  // Returns how many of them arrive; EFAULT: none. What came along with the answer counts as
+  // arrived.
   Result<size_t> deliver(size_t n);
   // Of the bytes that deliver() could not write.
-  std::span<const char> undelivered() { return {staging_.data() + lost_begin_, lost_end_ - lost_begin_}; }
+  std::span<const char> undelivered() {
+    return {staging_.data() + lost_begin_, lost_end_ - lost_begin_};
+  }
 
  private:
   struct Part {
@@ -74,7 +83,9 @@ class GuestSink final : public IoSink {
     size_t length;
   };
   void skip_empty();
-  uint64_t address() const { return reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_; }
+  uint64_t address() const {
+    return reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_;
+  }
   void advance(size_t n);
 
   Task& task_;

@@ -13,8 +13,8 @@ namespace uks {
 
 class Task;
 
-// A list of guest ranges, already copied in and length-checked (the total fits SSIZE_MAX and is capped
-// at MAX_RW_COUNT, 0x7ffff000 bytes, as Linux caps it).
+// A list of guest ranges, already copied in and length-checked (the total fits SSIZE_MAX and is
+// capped at MAX_RW_COUNT, 0x7ffff000 bytes, as Linux caps it).
 using UserIovec = std::vector<iovec>;  // iov_base is a guest address
 
 // Destination of a read. Bytes arrive in order.
@@ -23,8 +23,8 @@ class IoSink {
   virtual ~IoSink() = default;
   // Bytes that still fit.
   virtual size_t remaining() const = 0;
-  // Memory to place the next bytes in: 1..min(max, remaining()) bytes, empty only if remaining() is 0.
-  // The memory may be shared with a hostile guest: write it, never read it back.
+  // Memory to place the next bytes in: 1..min(max, remaining()) bytes, empty only if remaining() is
+  // 0. The memory may be shared with a hostile guest: write it, never read it back.
   virtual std::span<char> prepare(size_t max) = 0;
   // The first n bytes of the last prepare() now hold data: hands them to the reader. EFAULT.
   virtual Result<void> commit(size_t n) = 0;
@@ -34,14 +34,14 @@ class IoSink {
   Result<size_t> write_zeros(size_t n);
 };
 
-// Source of a write. Any of its errors may be kFetchFirst (sentry/usermem/guest_io.h): to be passed on as EFAULT is,
-// with nothing changed, or as a short count if some bytes were taken.
+// Source of a write. Any of its errors may be kFetchFirst (sentry/usermem/guest_io.h): to be passed
+// on as EFAULT is, with nothing changed, or as a short count if some bytes were taken.
 class IoSource {
  public:
   virtual ~IoSource() = default;
   virtual size_t remaining() const = 0;
-  // Copies the next min(n, remaining()) bytes to `dst` and advances. Returns bytes copied; EFAULT if
-  // none could be.
+  // Copies the next min(n, remaining()) bytes to `dst` and advances. Returns bytes copied; EFAULT
+  // if none could be.
   virtual Result<size_t> read(void* dst, size_t n) = 0;
   // The next bytes in place where that is possible without a copy, else in an internal buffer:
   // 1..min(max, remaining()) bytes, or EFAULT. They are stable private memory. Does not advance.
@@ -54,7 +54,9 @@ class BufferSink final : public IoSink {
  public:
   explicit BufferSink(std::span<char> buffer) : buffer_(buffer) {}
   size_t remaining() const override { return buffer_.size(); }
-  std::span<char> prepare(size_t max) override { return buffer_.first(std::min(max, buffer_.size())); }
+  std::span<char> prepare(size_t max) override {
+    return buffer_.first(std::min(max, buffer_.size()));
+  }
   Result<void> commit(size_t n) override {
     buffer_ = buffer_.subspan(n);
     return {};
@@ -74,7 +76,9 @@ class BufferSource final : public IoSource {
     buffer_ = buffer_.subspan(n);
     return n;
   }
-  Result<std::span<const char>> peek(size_t max) override { return buffer_.first(std::min(max, buffer_.size())); }
+  Result<std::span<const char>> peek(size_t max) override {
+    return buffer_.first(std::min(max, buffer_.size()));
+  }
   void advance(size_t n) override { buffer_ = buffer_.subspan(n); }
 
  private:

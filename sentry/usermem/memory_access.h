@@ -5,9 +5,10 @@
 
 namespace uks {
 
-// Drops the kernel lock for its lifetime, since an access takes as long as the guest likes: the page may be of a
-// file that hangs, other threads may be changing mappings. Look again at everything afterwards, the task first.
-// (By copy orders the lock is kept: platform/trap/copy_orders.cc.)
+// Drops the kernel lock for its lifetime, since an access takes as long as the guest likes: the
+// page may be of a file that hangs, other threads may be changing mappings. Look again at
+// everything afterwards, the task first. (By copy orders the lock is kept:
+// platform/trap/copy_orders.cc.)
 class MemoryAccess {
  public:
   // `group`: whose waiting it is. The address space may be one that it has left.
@@ -16,9 +17,15 @@ class MemoryAccess {
   MemoryAccess(const MemoryAccess&) = delete;
   MemoryAccess& operator=(const MemoryAccess&) = delete;
 
-  Result<void> read(UserAddr from, void* to, size_t n) { return mm_->read(TRY(way_), from.value, to, n); }
-  Result<void> write(UserAddr to, const void* from, size_t n) { return mm_->write(TRY(way_), to.value, from, n); }
-  Result<size_t> read_some(UserAddr from, void* to, size_t n) { return mm_->read_some(TRY(way_), from.value, to, n); }
+  Result<void> read(UserAddr from, void* to, size_t n) {
+    return mm_->read(TRY(way_), from.value, to, n);
+  }
+  Result<void> write(UserAddr to, const void* from, size_t n) {
+    return mm_->write(TRY(way_), to.value, from, n);
+  }
+  Result<size_t> read_some(UserAddr from, void* to, size_t n) {
+    return mm_->read_some(TRY(way_), from.value, to, n);
+  }
   Result<size_t> write_some(UserAddr to, const void* from, size_t n) {
     return mm_->write_some(TRY(way_), to.value, from, n);
   }

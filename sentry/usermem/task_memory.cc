@@ -51,7 +51,8 @@ Result<std::string> Task::copy_in_string(UserAddr from, size_t max) {
     while (text.size() < max) {
       // Up to the end of a page: the next one may not exist.
       const UserAddr at = from + text.size();
-      const size_t want = std::min({sizeof piece, max - text.size(), static_cast<size_t>(4096 - (at.value & 4095))});
+      const size_t want = std::min(
+          {sizeof piece, max - text.size(), static_cast<size_t>(4096 - (at.value & 4095))});
       const size_t n = TRY(memory.read_some(at, piece, want));
       if (const void* end = memchr(piece, 0, n)) {
         text.append(piece, static_cast<size_t>(static_cast<const char*>(end) - piece));

@@ -10,7 +10,7 @@ class AnonFs final : public FileSystem {
  public:
   const char* type() const override { return "anon_inodefs"; }
   Result<struct statfs> statfs() override {
-    struct statfs s {};
+    struct statfs s{};
     s.f_type = 0x09041934;  // ANON_INODE_FS_MAGIC
     s.f_bsize = 4096;
     s.f_namelen = 255;
@@ -59,6 +59,8 @@ Ref<Inode> make_anon_inode(Task& task, uint32_t mode) {
   return make_ref<AnonInode>(anon_fs(), attr);
 }
 
-uint64_t anon_inode_number(const Inode& inode) { return static_cast<const AnonInode&>(inode).number(); }
+uint64_t anon_inode_number(const Inode& inode) {
+  return static_cast<const AnonInode&>(inode).number();
+}
 
 }  // namespace uks

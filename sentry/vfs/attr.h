@@ -12,13 +12,13 @@ namespace uks {
 
 struct Attr {
   uint64_t ino = 0;
-  uint64_t dev = 0;        // as makedev() encodes it
-  uint32_t mode = 0;       // type and permission bits
+  uint64_t dev = 0;   // as makedev() encodes it
+  uint32_t mode = 0;  // type and permission bits
   uint32_t nlink = 1;
   uint32_t uid = 0, gid = 0;
   uint64_t rdev = 0;
-  uint64_t size = 0;       // bytes
-  uint64_t blocks = 0;     // 512-byte units
+  uint64_t size = 0;    // bytes
+  uint64_t blocks = 0;  // 512-byte units
   uint32_t blksize = 4096;
   timespec atime{}, mtime{}, ctime{};
   std::optional<timespec> btime;  // absent where the file system does not know it
@@ -52,6 +52,8 @@ struct DirEntry {
 
 timespec now_timespec();
 // DT_* of an S_IFMT type.
-inline unsigned char dirent_type(uint32_t mode) { return static_cast<unsigned char>((mode & S_IFMT) >> 12); }
+inline unsigned char dirent_type(uint32_t mode) {
+  return static_cast<unsigned char>((mode & S_IFMT) >> 12);
+}
 
 }  // namespace uks

@@ -6,8 +6,8 @@
 namespace uks {
 namespace {
 
-// Entries in all snapshots together: a guest with a large directory must not fill the kernel's memory
-// by opening it again and again. Some 100 bytes each.
+// Entries in all snapshots together: a guest with a large directory must not fill the kernel's
+// memory by opening it again and again. Some 100 bytes each.
 constexpr size_t kMaxSnapshots = 4'000'000;
 size_t snapshot_entries = 0;  // under the kernel lock
 
@@ -33,8 +33,10 @@ Result<void> DirFile::load(Task& task) {
 }
 
 Result<int64_t> DirFile::seek(Task&, int64_t offset, int whence) {
-  if (whence == SEEK_CUR) offset += pos;
-  else if (whence != SEEK_SET) return Err(EINVAL);
+  if (whence == SEEK_CUR)
+    offset += pos;
+  else if (whence != SEEK_SET)
+    return Err(EINVAL);
   if (offset < 0) return Err(EINVAL);
   if (offset == 0) drop();
   if (offset != pos) ended_ = false;

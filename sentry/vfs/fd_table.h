@@ -61,7 +61,8 @@ class FdTable : public RefCounted {
   static constexpr int kLow = 4096;
   std::vector<Entry> entries_;
   std::map<int, Entry> high_;
-  // The runs of numbers in high_: first to behind the last. So the lowest free one is found at once.
+  // The runs of numbers in high_: first to behind the last. So the lowest free one is found at
+  // once.
   std::map<int, int> high_runs_;
   int lowest_free_high(int min) const;
   void add_to_runs(int fd);

@@ -7,13 +7,15 @@
 
 namespace uks {
 
-Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot, int flags);  // sentry/fs/pipe
+Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot,
+                            int flags);  // sentry/fs/pipe
 
 File::~File() {
   if (epoll_items) forget_epoll_items(*this);
   // The description's own locks (flock, OFD) end with it.
   if (locks_taken_) {
-    if (FileLocks* locks = lock_inode_ ? lock_inode_->locks_if_any() : nullptr) locks->release_description(*this);
+    if (FileLocks* locks = lock_inode_ ? lock_inode_->locks_if_any() : nullptr)
+      locks->release_description(*this);
   }
 }
 
@@ -46,7 +48,8 @@ Result<void> File::sync(Task&, bool) { return Err(EINVAL); }
 Result<Ref<File>> File::reopen(Task& task, int flags) {
   if (path_.mount) return open_place(task, path_, flags);
   Inode* node = inode();
-  if (node && node->type() == S_IFIFO && node->special) return open_fifo(task, path_, node->special, flags);
+  if (node && node->type() == S_IFIFO && node->special)
+    return open_fifo(task, path_, node->special, flags);
   return Err(ENXIO);
 }
 

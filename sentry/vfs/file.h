@@ -1,5 +1,5 @@
-// An open file description: what a descriptor refers to. Everything here runs under the kernel lock;
-// an implementation that must block on the host drops it with `Unlocked`.
+// An open file description: what a descriptor refers to. Everything here runs under the kernel
+// lock; an implementation that must block on the host drops it with `Unlocked`.
 #pragma once
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -24,28 +24,40 @@ namespace uks {
 class Task;
 // What mmap needs to know of a file: the host descriptor that is donated to the stub.
 struct MappableFd {
-  int fd = -1;            // owned by the file or its inode; valid while the kernel lock is held
+  int fd = -1;               // owned by the file or its inode; valid while the kernel lock is held
   uint64_t host_offset = 0;  // where the file's byte 0 lies in `fd`
-  bool shared_key = false;   // futex words in it are shared between processes (memfd-backed objects)
+  bool shared_key = false;  // futex words in it are shared between processes (memfd-backed objects)
   Ref<RefCounted> pages = nullptr;  // what the address space keeps as long as it may map this
-  bool anonymous = false;    // no descriptor: fresh anonymous memory (/dev/zero)
+  bool anonymous = false;           // no descriptor: fresh anonymous memory (/dev/zero)
 };
 
 // What kinds of description calls must tell apart (there is no RTTI here).
-enum class FileKind : uint8_t { kOther, kPipe, kEpoll, kEventFd, kTimerFd, kSignalFd, kMemfd, kSocket, kTerminal, kPidFd };
+enum class FileKind : uint8_t {
+  kOther,
+  kPipe,
+  kEpoll,
+  kEventFd,
+  kTimerFd,
+  kSignalFd,
+  kMemfd,
+  kSocket,
+  kTerminal,
+  kPidFd
+};
 
 class EpollItem;
 
 // Receives one directory entry; returns false when it has no room (the entry is then not consumed).
-using DirentSink = std::function<bool(std::string_view name, uint64_t ino, int64_t next_offset, unsigned char d_type)>;
+using DirentSink = std::function<bool(std::string_view name, uint64_t ino, int64_t next_offset,
+                                      unsigned char d_type)>;
 
 class File : public RefCounted {
  public:
   File(Path path, int flags) : path_(std::move(path)), flags_(flags) {}
   ~File() override;
 
-  // O_* flags of open(2): access mode and status flags. O_PATH files answer EBADF to I/O (checked by
-  // the callers in syscalls/).
+  // O_* flags of open(2): access mode and status flags. O_PATH files answer EBADF to I/O (checked
+  // by the callers in syscalls/).
   int flags() const { return flags_; }
   void set_status_flags(int flags) {  // F_SETFL: O_APPEND O_NONBLOCK O_ASYNC O_DIRECT O_NOATIME
     constexpr int kSettable = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
@@ -59,7 +71,8 @@ class File : public RefCounted {
   // The inode behind it (anonymous objects have one too, for fstat).
   virtual Inode* inode() const;
   virtual FileKind kind() const { return FileKind::kOther; }
-  // "pipe:[123]", "anon_inode:[eventpoll]", "socket:[4]": readlink of /proc/PID/fd/N when path() is empty.
+  // "pipe:[123]", "anon_inode:[eventpoll]", "socket:[4]": readlink of /proc/PID/fd/N when path() is
+  // empty.
   virtual std::string anonymous_name() const { return {}; }
 
   // At the file's own position, which they advance. Streams (seekable() false) ignore positions.
@@ -80,7 +93,8 @@ class File : public RefCounted {
 
   // EPOLL* bits that hold now.
   virtual uint32_t poll_events() { return EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM; }
-  // The queue woken when poll_events() may have changed; null: always ready, cannot be in epoll (EPERM).
+  // The queue woken when poll_events() may have changed; null: always ready, cannot be in epoll
+  // (EPERM).
   virtual WaitQueue* wait_queue() { return nullptr; }
 
   virtual Result<int64_t> ioctl(Task& task, uint32_t request, uint64_t arg);
@@ -91,8 +105,8 @@ class File : public RefCounted {
   virtual Result<void> sync(Task& task, bool data_only);
   // Called at every close(2) of a descriptor (not only the last): releases POSIX locks.
   virtual void on_close(Task& task) { (void)task; }
-  // A new description of the same object, for an open of /proc/PID/fd/N: by its place if it has one;
-  // anonymous objects that can be opened again override this. Runs again after kBlocked, as
+  // A new description of the same object, for an open of /proc/PID/fd/N: by its place if it has
+  // one; anonymous objects that can be opened again override this. Runs again after kBlocked, as
   // open_fifo() does. ENXIO.
   virtual Result<Ref<File>> reopen(Task& task, int flags);
   // Extra lines of /proc/PID/fdinfo/N.

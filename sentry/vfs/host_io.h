@@ -6,7 +6,10 @@
 
 namespace uks {
 
-// fstat(2) itself: the C library's takes newfstatat, which names files and so is not for the sentry.
-inline int host_fstat(int fd, struct stat* st) { return static_cast<int>(syscall(SYS_fstat, fd, st)); }
+// fstat(2) itself: the C library's takes newfstatat, which names files and so is not for the
+// sentry.
+inline int host_fstat(int fd, struct stat* st) {
+  return static_cast<int>(syscall(SYS_fstat, fd, st));
+}
 
 }  // namespace uks

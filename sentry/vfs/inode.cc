@@ -9,7 +9,8 @@
 namespace uks {
 
 namespace {
-unsigned next_minor = 30;  // under the kernel lock; low ones look like a system's own pseudo devices
+unsigned next_minor =
+    30;  // under the kernel lock; low ones look like a system's own pseudo devices
 }
 
 FileSystem::FileSystem() : dev_(makedev(0, next_minor++)) {}
@@ -33,7 +34,9 @@ Result<Ref<Inode>> Inode::lookup(Task&, std::string_view name) { return find(nam
 Result<Ref<Inode>> Inode::find(std::string_view) { return Err(ENOTDIR); }
 Result<Ref<Inode>> Inode::mknod(std::string_view, const NewNode&) { return Err(EPERM); }
 Result<Ref<Inode>> Inode::mkdir(std::string_view, const NewNode&) { return Err(EPERM); }
-Result<Ref<Inode>> Inode::symlink(std::string_view, std::string_view, const NewNode&) { return Err(EPERM); }
+Result<Ref<Inode>> Inode::symlink(std::string_view, std::string_view, const NewNode&) {
+  return Err(EPERM);
+}
 Result<void> Inode::link(std::string_view, Inode&) { return Err(EPERM); }
 Result<void> Inode::unlink(std::string_view, Inode&) { return Err(EPERM); }
 Result<void> Inode::rmdir(std::string_view, Inode&) { return Err(EPERM); }

@@ -1,5 +1,5 @@
-// Inode and FileSystem: what a file system implements. Operations are whole ones (create, rename, …);
-// permission checks, name rules and dentries are the VFS's own business (ops.cc, resolve.cc).
+// Inode and FileSystem: what a file system implements. Operations are whole ones (create, rename,
+// …); permission checks, name rules and dentries are the VFS's own business (ops.cc, resolve.cc).
 //
 // All under the kernel lock. An operation may drop it for a while (`Unlocked`) to talk to the host.
 #pragma once
@@ -73,14 +73,15 @@ class Inode : public RefCounted {
   // Makes a regular file, fifo, socket or device node. EEXIST.
   virtual Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node);
   virtual Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node);
-  virtual Result<Ref<Inode>> symlink(std::string_view name, std::string_view target, const NewNode& node);
+  virtual Result<Ref<Inode>> symlink(std::string_view name, std::string_view target,
+                                     const NewNode& node);
   // A second name for `inode`, which is of the same file system.
   virtual Result<void> link(std::string_view name, Inode& inode);
   virtual Result<void> unlink(std::string_view name, Inode& child);
   virtual Result<void> rmdir(std::string_view name, Inode& child);
   // flags: RENAME_NOREPLACE, RENAME_EXCHANGE. `target` is what `new_name` names now, or null.
-  virtual Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
-                              Inode* target, unsigned flags);
+  virtual Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir,
+                              std::string_view new_name, Inode* target, unsigned flags);
   // An unnamed regular file (O_TMPFILE), which link() may name later. EOPNOTSUPP.
   virtual Result<Ref<Inode>> create_unnamed(const NewNode& node);
   // All entries but "." and "..".
@@ -95,10 +96,12 @@ class Inode : public RefCounted {
   // Magic links (/proc/PID/fd/N, exe, cwd, root) jump to a place instead of giving text.
   virtual bool is_magic_link() const { return false; }
   virtual Result<Path> follow_magic(Task& task);
-  // Magic links to anonymous objects have no place: opening them re-opens the object. ENXIO by default.
+  // Magic links to anonymous objects have no place: opening them re-opens the object. ENXIO by
+  // default.
   virtual Result<Ref<File>> open_magic(Task& task, int flags);
 
-  // ---- Regular files and devices. `flags`: O_*; permission is checked, O_TRUNC is done by the caller.
+  // ---- Regular files and devices. `flags`: O_*; permission is checked, O_TRUNC is done by the
+  // caller.
   virtual Result<Ref<File>> open(Task& task, const Path& path, int flags);
   // Kernel-side I/O for copy-up; short only at end of file.
   virtual Result<size_t> read_at(int64_t pos, std::span<char> buffer);

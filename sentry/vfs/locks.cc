@@ -8,8 +8,8 @@
 namespace uks {
 namespace {
 
-// Per inode, and in the whole sandbox; Linux has no such bounds, but a guest must not fill the kernel's memory
-// with ranges, nor keep it busy with looking through them.
+// Per inode, and in the whole sandbox; Linux has no such bounds, but a guest must not fill the
+// kernel's memory with ranges, nor keep it busy with looking through them.
 constexpr size_t kMaxRecords = 16384;
 constexpr size_t kMaxAllRecords = 500'000;
 size_t all_records = 0;  // under the kernel lock
@@ -21,7 +21,8 @@ std::vector<std::pair<const void*, const void*>> waits;  // owner -> blocker, un
 FileLocks::~FileLocks() { all_records -= counted_; }
 
 Result<void> FileLocks::check_room(size_t more) const {
-  if (records_.size() + more > kMaxRecords || all_records + more > kMaxAllRecords) return Err(ENOLCK);
+  if (records_.size() + more > kMaxRecords || all_records + more > kMaxAllRecords)
+    return Err(ENOLCK);
   return {};
 }
 

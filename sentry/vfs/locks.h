@@ -16,10 +16,10 @@ class File;
 
 struct RecordLock {
   int64_t start = 0;
-  int64_t end = INT64_MAX;    // inclusive; INT64_MAX: to the end of the file, however it grows
+  int64_t end = INT64_MAX;  // inclusive; INT64_MAX: to the end of the file, however it grows
   bool exclusive = false;
   const void* owner = nullptr;  // the FdTable (POSIX) or the File (OFD)
-  pid_t pid = 0;              // as F_GETLK reports it; -1 for OFD
+  pid_t pid = 0;                // as F_GETLK reports it; -1 for OFD
 };
 
 class FileLocks {
@@ -36,8 +36,8 @@ class FileLocks {
   // ENOLCK: a hole in a range makes two of it, and there are too many.
   Result<void> unlock(const void* owner, int64_t start, int64_t end);
 
-  // flock(2) for one open file description. EWOULDBLOCK on a conflict. A conversion gives the old lock
-  // up first, as Linux does.
+  // flock(2) for one open file description. EWOULDBLOCK on a conflict. A conversion gives the old
+  // lock up first, as Linux does.
   Result<void> set_flock(const File& file, bool exclusive);
   void drop_flock(const File& file);
 

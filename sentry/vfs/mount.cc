@@ -1,8 +1,8 @@
 // Mount namespaces, and the names of places across mounts.
 #include "sentry/vfs/mount.h"
 
-#include <algorithm>
 #include <sys/sysmacros.h>
+#include <algorithm>
 
 #include "platform/base/check.h"
 #include "sentry/vfs/path.h"

@@ -31,13 +31,15 @@ void enter(const Ref<Dentry>& dir, std::string_view name, Ref<Inode> inode) {
 void removed(const Ref<Dentry>& dir, const Ref<Dentry>& victim) {
   ++dir->changes;
   // Somebody may have looked it up anew while the file system was at work.
-  if (auto again = dir->cached_child(victim->name()); again && again != victim) again->mark_deleted();
+  if (auto again = dir->cached_child(victim->name()); again && again != victim)
+    again->mark_deleted();
   victim->mark_deleted();
   enter(dir, victim->name(), {});
 }
 
 // A place where a new name may be made. EEXIST first, as Linux answers.
-Result<LastName> place_for_new(Task& task, const Path& base, std::string_view path, bool directory) {
+Result<LastName> place_for_new(Task& task, const Path& base, std::string_view path,
+                               bool directory) {
   LastName last = TRY(resolve_parent(task, base, path));
   if (last.kind != LastName::Kind::kNormal) return Err(EEXIST);
   auto dentry = TRY(lookup_dentry(task, last.parent.dentry, last.name));
@@ -76,13 +78,15 @@ Result<void> want_write(const Path& place) {
 
 Result<void> check_place(Task& task, const Path& place, int mask) {
   Attr attr = TRY(place.inode()->getattr());
-  if ((mask & kMayWrite) && (attr.is_regular() || attr.is_dir() || attr.is_link())) TRY(want_write(place));
+  if ((mask & kMayWrite) && (attr.is_regular() || attr.is_dir() || attr.is_link()))
+    TRY(want_write(place));
   if ((mask & kMayExec) && attr.is_regular() && place.mount && (place.mount->flags() & MS_NOEXEC))
     return Err(EACCES);
   return check_access(task.creds(), attr, mask);
 }
 
-Result<void> make_node(Task& task, const Path& base, std::string_view path, uint32_t mode, uint64_t rdev) {
+Result<void> make_node(Task& task, const Path& base, std::string_view path, uint32_t mode,
+                       uint64_t rdev) {
   switch (mode & S_IFMT) {
     case 0:
       mode |= S_IFREG;
@@ -132,7 +136,8 @@ Result<void> make_directory(Task& task, const Path& base, std::string_view path,
   return {};
 }
 
-Result<void> make_symlink(Task& task, std::string_view target, const Path& base, std::string_view path) {
+Result<void> make_symlink(Task& task, std::string_view target, const Path& base,
+                          std::string_view path) {
   if (target.empty()) return Err(ENOENT);
   LastName last = TRY(place_for_new(task, base, path, false));
   Attr dir = TRY(last.parent.inode()->getattr());
@@ -196,10 +201,11 @@ Result<void> remove_directory(Task& task, const Path& base, std::string_view pat
   return {};
 }
 
-Result<void> rename_file(Task& task, const Path& old_base, std::string_view old_path, const Path& new_base,
-                         std::string_view new_path, unsigned flags) {
+Result<void> rename_file(Task& task, const Path& old_base, std::string_view old_path,
+                         const Path& new_base, std::string_view new_path, unsigned flags) {
   if (flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) return Err(EINVAL);
-  if ((flags & RENAME_EXCHANGE) && (flags & (RENAME_NOREPLACE | RENAME_WHITEOUT))) return Err(EINVAL);
+  if ((flags & RENAME_EXCHANGE) && (flags & (RENAME_NOREPLACE | RENAME_WHITEOUT)))
+    return Err(EINVAL);
   // A whiteout is a device node, which guests may not make.
   if (flags & RENAME_WHITEOUT) return Err(EPERM);
   LastName from = TRY(resolve_parent(task, old_base, old_path));
@@ -253,7 +259,8 @@ Result<void> rename_file(Task& task, const Path& old_base, std::string_view old_
   if (source->pinned() || is_mountpoint(*source)) return Err(EBUSY);
   if (!target->negative() && (target->pinned() || is_mountpoint(*target))) return Err(EBUSY);
 
-  TRY(from.parent.inode()->rename(from.name, *source->inode(), *to.parent.inode(), to.name, target->inode(), flags));
+  TRY(from.parent.inode()->rename(from.name, *source->inode(), *to.parent.inode(), to.name,
+                                  target->inode(), flags));
 
   ++from.parent.dentry->changes;
   ++to.parent.dentry->changes;

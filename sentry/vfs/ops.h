@@ -9,12 +9,13 @@ namespace uks {
 
 struct OpenHow {
   int flags = 0;
-  uint32_t mode = 0;      // permission bits for O_CREAT, before umask
-  uint64_t resolve = 0;   // RESOLVE_* of openat2
+  uint32_t mode = 0;     // permission bits for O_CREAT, before umask
+  uint64_t resolve = 0;  // RESOLVE_* of openat2
 };
 
 // open(2) and its kin, all flags but O_CLOEXEC (the caller's). kBlocked from fifos.
-Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path, const OpenHow& how);
+Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
+                            const OpenHow& how);
 // Opens a place already resolved: permission checks, O_TRUNC, O_DIRECTORY; not O_CREAT.
 Result<Ref<File>> open_place(Task& task, const Path& place, int flags);
 // For execve: a regular file that may be executed, opened for reading. `flags`: AT_EMPTY_PATH,
@@ -26,18 +27,22 @@ Result<void> want_write(const Path& place);
 // Access by mode bits and by read-only mounts: `mask` of kMay*.
 Result<void> check_place(Task& task, const Path& place, int mask);
 
-Result<void> make_node(Task& task, const Path& base, std::string_view path, uint32_t mode, uint64_t rdev);
+Result<void> make_node(Task& task, const Path& base, std::string_view path, uint32_t mode,
+                       uint64_t rdev);
 Result<void> make_directory(Task& task, const Path& base, std::string_view path, uint32_t mode);
-Result<void> make_symlink(Task& task, std::string_view target, const Path& base, std::string_view path);
+Result<void> make_symlink(Task& task, std::string_view target, const Path& base,
+                          std::string_view path);
 Result<void> make_link(Task& task, const Path& old_place, const Path& base, std::string_view path);
-// For bind(2) of AF_UNIX: makes the socket node; EADDRINUSE if the name exists. The place of the node.
+// For bind(2) of AF_UNIX: makes the socket node; EADDRINUSE if the name exists. The place of the
+// node.
 Result<Path> make_socket_node(Task& task, std::string_view path, uint32_t mode);
 Result<void> remove_file(Task& task, const Path& base, std::string_view path);
 Result<void> remove_directory(Task& task, const Path& base, std::string_view path);
-Result<void> rename_file(Task& task, const Path& old_base, std::string_view old_path, const Path& new_base,
-                         std::string_view new_path, unsigned flags);
+Result<void> rename_file(Task& task, const Path& old_base, std::string_view old_path,
+                         const Path& new_base, std::string_view new_path, unsigned flags);
 
-// setattr with the checks of notify_change(): ownership, capabilities, set-id rules, read-only mounts.
+// setattr with the checks of notify_change(): ownership, capabilities, set-id rules, read-only
+// mounts.
 Result<void> change_mode(Task& task, const Path& place, uint32_t mode);
 Result<void> change_owner(Task& task, const Path& place, uint32_t uid, uint32_t gid);  // ~0u: keep
 // Null times mean now. UTIME_NOW and UTIME_OMIT are honoured.

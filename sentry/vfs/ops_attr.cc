@@ -12,7 +12,8 @@ Result<void> change_mode(Task& task, const Path& place, uint32_t mode) {
   if (attr.is_link()) return Err(EOPNOTSUPP);
   if (!is_owner_or_capable(task.creds(), attr)) return Err(EPERM);
   mode &= 07777;
-  if (!attr.is_dir() && (mode & S_ISGID) && !task.creds().in_group(attr.gid) && !task.creds().has_cap(CAP_FSETID))
+  if (!attr.is_dir() && (mode & S_ISGID) && !task.creds().in_group(attr.gid) &&
+      !task.creds().has_cap(CAP_FSETID))
     mode &= ~static_cast<uint32_t>(S_ISGID);
   SetAttr changes;
   changes.mode = mode;
@@ -30,7 +31,8 @@ Result<void> change_owner(Task& task, const Path& place, uint32_t uid, uint32_t 
     if (uid != attr.uid) changes.uid = uid;
   }
   if (gid != ~0u) {
-    if (!capable && !(creds.fsuid == attr.uid && (creds.in_group(gid) || gid == attr.gid))) return Err(EPERM);
+    if (!capable && !(creds.fsuid == attr.uid && (creds.in_group(gid) || gid == attr.gid)))
+      return Err(EPERM);
     if (gid != attr.gid) changes.gid = gid;
   }
   if (uid != ~0u || gid != ~0u) {

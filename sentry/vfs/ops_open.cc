@@ -34,7 +34,8 @@ Result<void> may_open(Task& task, const Path& place, const Attr& attr, int flags
   int mask = access_mask(flags) | ((flags & O_TRUNC) ? kMayWrite : 0);
   if (attr.is_link()) return Err(ELOOP);
   if (attr.is_dir() && (mask & kMayWrite)) return Err(EISDIR);
-  if ((S_ISCHR(attr.mode) || S_ISBLK(attr.mode)) && place.mount && (place.mount->flags() & MS_NODEV))
+  if ((S_ISCHR(attr.mode) || S_ISBLK(attr.mode)) && place.mount &&
+      (place.mount->flags() & MS_NODEV))
     return Err(EACCES);
   if (created) return {};
   TRY(check_place(task, place, mask));
@@ -74,7 +75,8 @@ Result<Ref<File>> finish_open(Task& task, const Path& place, int flags, bool cre
     TRY(inode->setattr(changes));
   }
   // The terminals of devpts do the rest themselves.
-  if (S_ISCHR(attr.mode) && std::string_view(inode->fs().type()) == "devpts") kept |= flags & O_NOCTTY;
+  if (S_ISCHR(attr.mode) && std::string_view(inode->fs().type()) == "devpts")
+    kept |= flags & O_NOCTTY;
   return inode->open(task, place, kept);
 }
 
@@ -84,11 +86,12 @@ Result<Ref<File>> open_magic_object(Task& task, const Path& link, int flags) {
   return link.inode()->open_magic(task, flags & ~kOpenOnly);
 }
 
-// A name that others make and remove all the time: Linux, which holds the directory, never has to give up.
+// A name that others make and remove all the time: Linux, which holds the directory, never has to
+// give up.
 constexpr int kCreateAttempts = 1000;
 
-// The file that the cache (or a moment ago the host) had there went before it was open, and with it what is known
-// of its name: as do_filp_open() with LOOKUP_REVAL.
+// The file that the cache (or a moment ago the host) had there went before it was open, and with it
+// what is known of its name: as do_filp_open() with LOOKUP_REVAL.
 bool gone_meanwhile(const Path& place, Errno error) {
   if (error != ESTALE && error != ENOENT) return false;
   const Ref<Dentry> parent = place.dentry->parent();
@@ -105,7 +108,8 @@ Result<Ref<File>> open_place(Task& task, const Path& place, int flags) {
   return finish_open(task, place, flags, false);
 }
 
-Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path, const OpenHow& how) {
+Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
+                            const OpenHow& how) {
   int flags = how.flags;
   if (flags & O_PATH) flags &= O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
   // Since Linux 6.4; before, a file was made and ENOTDIR said (build_open_flags()).
@@ -114,7 +118,8 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
   // glibc's __O_TMPFILE holds O_DIRECTORY, which alone is no request for a file.
   bool tmpfile = (flags & __O_TMPFILE & ~O_DIRECTORY) && !(flags & O_PATH);
   if (tmpfile) {
-    if (!(flags & O_DIRECTORY) || (flags & O_CREAT) || !(access_mask(flags) & kMayWrite)) return Err(EINVAL);
+    if (!(flags & O_DIRECTORY) || (flags & O_CREAT) || !(access_mask(flags) & kMayWrite))
+      return Err(EINVAL);
     Path dir = TRY(resolve(task, base, path, walk | kFollowLast | kMustBeDir));
     TRY(want_write(dir));
     TRY(check_place(task, dir, kMayWrite | kMayExec));
@@ -168,7 +173,8 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
       // Somebody else was quicker (or the cached absence was old).
       if (inode.error() == EEXIST && !exclusive && attempt < kCreateAttempts) {
         ++last.parent.dentry->changes;
-        if (auto old = last.parent.dentry->cached_child(last.name); old && old->negative()) old->unhash();
+        if (auto old = last.parent.dentry->cached_child(last.name); old && old->negative())
+          old->unhash();
         continue;
       }
       return Err(inode.error());

@@ -17,8 +17,8 @@ struct Path {
   friend bool operator==(const Path&, const Path&) = default;
 };
 
-// The absolute path of a place as seen from `root`. A deleted file gets " (deleted)" appended, a place
-// not below `root` "(unreachable)" in front, as d_path() does.
+// The absolute path of a place as seen from `root`. A deleted file gets " (deleted)" appended, a
+// place not below `root` "(unreachable)" in front, as d_path() does.
 std::string path_string(const Path& path, const Path& root);
 // As above, and whether it is reachable and not deleted (getcwd's ENOENT).
 std::string path_string(const Path& path, const Path& root, bool& reachable, bool& deleted);

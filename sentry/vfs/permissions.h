@@ -11,7 +11,8 @@ inline constexpr int kMayExec = 1;
 inline constexpr int kMayWrite = 2;
 inline constexpr int kMayRead = 4;
 
-// EACCES unless `creds` (fsuid, fsgid, groups, capabilities) have all of `mask` on a file with `attr`.
+// EACCES unless `creds` (fsuid, fsgid, groups, capabilities) have all of `mask` on a file with
+// `attr`.
 Result<void> check_access(const Credentials& creds, const Attr& attr, int mask);
 // May an entry with `child` attributes be removed from `dir`? EPERM in another's sticky directory.
 Result<void> check_sticky(const Credentials& creds, const Attr& dir, const Attr& child);

@@ -94,8 +94,8 @@ Result<void> Walker::dot_dot() {
     break;
   }
   TRY(cross());
-  // What a rename moved out of the root while this walk waited for the host would lead out of it, too:
-  // handle_dots() of fs/namei.c.
+  // What a rename moved out of the root while this walk waited for the host would lead out of it,
+  // too: handle_dots() of fs/namei.c.
   if ((flags_ & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) && !below_root()) return Err(EAGAIN);
   return {};
 }
@@ -262,7 +262,8 @@ Result<Ref<Dentry>> lookup_dentry(Task& task, const Ref<Dentry>& dir, std::strin
   for (int attempt = 0;; ++attempt) {
     uint64_t changes = dir->changes;
     Ref<Inode> found = TRY(inode->lookup(task, name));
-    // The file system may have let others run: what they did to this directory makes this answer old.
+    // The file system may have let others run: what they did to this directory makes this answer
+    // old.
     bool stale = changes != dir->changes;
     if (stale && attempt < 4) continue;
     child = dir->cached_child(name);
@@ -310,12 +311,14 @@ Result<Path> resolve_magic(Task& task, const Path& base, std::string_view path, 
   return std::move(last.magic);
 }
 
-Result<LastName> resolve_parent(Task& task, const Path& base, std::string_view path, uint64_t flags) {
+Result<LastName> resolve_parent(Task& task, const Path& base, std::string_view path,
+                                uint64_t flags) {
   if (path.empty()) return Err(ENOENT);
   return Walker(task, base, flags).walk(path, Stop::kAtParent);
 }
 
-Result<LastName> resolve_create(Task& task, const Path& base, std::string_view path, uint64_t flags) {
+Result<LastName> resolve_create(Task& task, const Path& base, std::string_view path,
+                                uint64_t flags) {
   if (path.empty()) return Err(ENOENT);
   return Walker(task, base, flags).walk(path, Stop::kForCreate);
 }

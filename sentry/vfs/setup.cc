@@ -35,7 +35,8 @@ std::vector<std::string> split(const std::string& path) {
 Result<Ref<Inode>> find_or_make(Inode& dir, const std::string& name, bool directory) {
   auto found = TRY(dir.find(name));
   if (found) return found;
-  NewNode node{.mode = directory ? S_IFDIR | 0755u : S_IFREG | 0644u, .uid = 0, .gid = 0, .rdev = 0};
+  NewNode node{
+      .mode = directory ? S_IFDIR | 0755u : S_IFREG | 0644u, .uid = 0, .gid = 0, .rdev = 0};
   return directory ? dir.mkdir(name, node) : dir.mknod(name, node);
 }
 
@@ -50,7 +51,8 @@ class Builder {
     if (!ns_) return Err(EINVAL);
     for (const ViewFile& f : config_.files) TRY(place(f));
     for (auto& m : ns_->mounts()) {
-      if (std::string_view(m->fs().type()) == "overlay") static_cast<Overlay&>(m->fs()).note_baseline();
+      if (std::string_view(m->fs().type()) == "overlay")
+        static_cast<Overlay&>(m->fs()).note_baseline();
     }
     return ns_;
   }
@@ -92,8 +94,8 @@ class Builder {
   Result<void> add(const ViewMount& m) {
     Root root = TRY(make_root(m));
     unsigned long flags = root.flags | (m.read_only ? MS_RDONLY : 0);
-    auto mount = make_ref<Mount>(Ref<FileSystem>(&root.inode->fs()), Dentry::make_root(root.inode), flags,
-                                 m.source.empty() ? root.source : m.source);
+    auto mount = make_ref<Mount>(Ref<FileSystem>(&root.inode->fs()), Dentry::make_root(root.inode),
+                                 flags, m.source.empty() ? root.source : m.source);
     if (!ns_) {
       if (!split(m.target).empty()) return Err(EINVAL);
       ns_ = make_ref<MountNamespace>(std::move(mount));
@@ -104,7 +106,8 @@ class Builder {
     if (m.kind != MountKind::kDev) return {};
     auto pts = std::exchange(pts_, nullptr);
     ns_->add(TRY(walk(split(m.target + "/pts"), true)),
-             make_ref<Mount>(Ref<FileSystem>(&pts->fs()), Dentry::make_root(pts), MS_NOSUID | MS_NOEXEC, "devpts"));
+             make_ref<Mount>(Ref<FileSystem>(&pts->fs()), Dentry::make_root(pts),
+                             MS_NOSUID | MS_NOEXEC, "devpts"));
     // Shared memory objects need a place of their own, world-writable.
     for (const ViewMount& other : config_.mounts) {
       if (split(other.target) == std::vector<std::string>{"dev", "shm"}) return {};
@@ -122,8 +125,8 @@ class Builder {
     }
   }
 
-  // The place of a path; what is missing is made: directories on the way, at the end a directory or an
-  // empty file.
+  // The place of a path; what is missing is made: directories on the way, at the end a directory or
+  // an empty file.
   Result<Path> walk(const std::vector<std::string>& names, bool directory) {
     Path at{ns_->root(), ns_->root()->root()};
     for (size_t i = 0; i < names.size(); ++i) {
@@ -198,14 +201,16 @@ class Builder {
 
 }  // namespace
 
-Result<Ref<MountNamespace>> build_view(Kernel& kernel, const ViewConfig& config, gofer::GoferClient& client) {
+Result<Ref<MountNamespace>> build_view(Kernel& kernel, const ViewConfig& config,
+                                       gofer::GoferClient& client) {
   return Builder(kernel, config, client).build();
 }
 
 uint64_t discarded_files(const MountNamespace& mounts) {
   uint64_t n = 0;
   for (auto& m : mounts.mounts()) {
-    if (std::string_view(m->fs().type()) == "overlay") n += static_cast<const Overlay&>(m->fs()).discarded_files();
+    if (std::string_view(m->fs().type()) == "overlay")
+      n += static_cast<const Overlay&>(m->fs()).discarded_files();
   }
   return n;
 }

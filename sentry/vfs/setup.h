@@ -12,12 +12,15 @@ namespace uks {
 
 class Kernel;
 
-// Makes the mounts in order, then the generated files. The kernel lock is held, and dropped for calls
-// to the gofer. Missing mount points are made where the tree below takes new names; EINVAL for a
-// configuration without a root, ENOENT/EROFS when a mount point is missing and cannot be made.
-Result<Ref<MountNamespace>> build_view(Kernel& kernel, const ViewConfig& config, gofer::GoferClient& client);
+// Makes the mounts in order, then the generated files. The kernel lock is held, and dropped for
+// calls to the gofer. Missing mount points are made where the tree below takes new names; EINVAL
+// for a configuration without a root, ENOENT/EROFS when a mount point is missing and cannot be
+// made.
+Result<Ref<MountNamespace>> build_view(Kernel& kernel, const ViewConfig& config,
+                                       gofer::GoferClient& client);
 
-// Files that the overlays of this namespace lose at the end: changed or new ones since build_view().
+// Files that the overlays of this namespace lose at the end: changed or new ones since
+// build_view().
 uint64_t discarded_files(const MountNamespace& mounts);
 
 }  // namespace uks

@@ -12,14 +12,14 @@ enum class MountKind : uint8_t {
   kGofer,    // gofer tree `tree` directly: changes reach the host (unless read_only)
   kTmpfs,    // empty, `size_limit` bytes, root directory mode `mode`
   kProc,
-  kDev,      // device nodes, fd links, an own /dev/shm
-  kSys,      // a generated skeleton of /sys
+  kDev,  // device nodes, fd links, an own /dev/shm
+  kSys,  // a generated skeleton of /sys
 };
 
 struct ViewMount {
-  std::string target;       // absolute path in the guest's tree; the first mount must be "/"
+  std::string target;  // absolute path in the guest's tree; the first mount must be "/"
   MountKind kind = MountKind::kTmpfs;
-  uint32_t tree = 0;        // index of the gofer's tree, for kOverlay and kGofer
+  uint32_t tree = 0;  // index of the gofer's tree, for kOverlay and kGofer
   bool read_only = false;
   uint64_t size_limit = 0;  // bytes; 0: the default, a quarter of the memory
   uint32_t mode = 0755;     // permission bits of the root directory, for kTmpfs (01777 for /tmp)
@@ -27,7 +27,8 @@ struct ViewMount {
 };
 
 // A file, directory or link generated at start. Placed after all mounts are made, in whatever is
-// mounted there: an overlay's upper layer, a tmpfs. Missing parent directories are made (0755, root).
+// mounted there: an overlay's upper layer, a tmpfs. Missing parent directories are made (0755,
+// root).
 struct ViewFile {
   std::string path;         // absolute
   std::string content;      // or the link's target
@@ -38,7 +39,7 @@ struct ViewFile {
 struct ViewConfig {
   std::vector<ViewMount> mounts;  // in order: later ones cover earlier ones
   std::vector<ViewFile> files;
-  uint32_t uid = 0, gid = 0;      // the guest's identity: owns the roots of kTmpfs mounts
+  uint32_t uid = 0, gid = 0;  // the guest's identity: owns the roots of kTmpfs mounts
   // Texts of host files by path, read by the keeper: /proc/cpuinfo, /proc/meminfo, /proc/version,
   // /sys/devices/system/cpu/online. A missing one gets a generated stand-in.
   std::map<std::string, std::string> host_texts;

@@ -20,15 +20,16 @@
 namespace hostile {
 namespace {
 
-// The sentry's own memory may differ by this much: malloc keeps freed pages, and which of them depends on what
-// lay between them. A leak grows with the rounds, which are many for the cases that are short.
-// 16 workers keep two buffers of 128 KiB each once they have needed them (sentry/usermem/guest_io.cc), and which of
-// them do depends on the load.
+// The sentry's own memory may differ by this much: malloc keeps freed pages, and which of them
+// depends on what lay between them. A leak grows with the rounds, which are many for the cases that
+// are short. 16 workers keep two buffers of 128 KiB each once they have needed them
+// (sentry/usermem/guest_io.cc), and which of them do depends on the load.
 constexpr uint64_t kSlackKib = 512 + 16 * 2 * 128;
-// Each process that is there has used some pages of its slot, 64 KiB at most; which ones depends on its calls.
+// Each process that is there has used some pages of its slot, 64 KiB at most; which ones depends on
+// its calls.
 constexpr uint64_t kSlotKib = 64;
-// The keeper kills, the reaper reaps, the pool is refilled: soon, not at once. A child that never said hello is
-// looked for after ten seconds.
+// The keeper kills, the reaper reaps, the pool is refilled: soon, not at once. A child that never
+// said hello is looked for after ten seconds.
 constexpr int64_t kPatienceMs = 25'000;
 constexpr int64_t kSettleMs = 1'000;
 
@@ -56,7 +57,9 @@ std::string text_of(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
-std::string proc(pid_t pid, const char* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
+std::string proc(pid_t pid, const char* name) {
+  return "/proc/" + std::to_string(pid) + "/" + name;
+}
 
 // A number of /proc/PID/status.
 uint64_t status(const std::string& text, const char* name) {
@@ -70,7 +73,8 @@ void each_child(pid_t parent, const std::function<void(pid_t)>& what) {
   if (access(own.c_str(), R_OK) != 0) {  // a kernel without CONFIG_PROC_CHILDREN
     each_entry("/proc", [&](const std::string& name) {
       if (!isdigit(static_cast<unsigned char>(name[0]))) return;
-      if (status(text_of("/proc/" + name + "/status"), "PPid") == static_cast<uint64_t>(parent)) what(atoi(name.c_str()));
+      if (status(text_of("/proc/" + name + "/status"), "PPid") == static_cast<uint64_t>(parent))
+        what(atoi(name.c_str()));
     });
     return;
   }
@@ -91,7 +95,8 @@ pid_t find_sentry(pid_t keeper) {
 std::string kind_of(const std::string& target) {
   if (target.starts_with("/memfd:")) return "memfd";
   if (target.starts_with("/proc/")) return target.substr(target.rfind('/') + 1);  // mem, maps
-  if (target.starts_with("socket:") || target.starts_with("pipe:")) return target.substr(0, target.find(':'));
+  if (target.starts_with("socket:") || target.starts_with("pipe:"))
+    return target.substr(0, target.find(':'));
   if (target.starts_with("anon_inode:")) return target;
   return "file";
 }
@@ -116,7 +121,8 @@ Holdings measure(pid_t sentry) {
     }
   });
   std::istringstream maps(text_of(proc(sentry, "maps")));
-  for (std::string line; std::getline(maps, line);) found.windows += line.find("/memfd:") != std::string::npos;
+  for (std::string line; std::getline(maps, line);)
+    found.windows += line.find("/memfd:") != std::string::npos;
   return found;
 }
 
@@ -126,9 +132,10 @@ std::string show(const std::map<std::string, uint64_t>& counts) {
   return text;
 }
 std::string show(const Holdings& h) {
-  return std::to_string(h.threads) + " threads, " + std::to_string(h.processes) + " processes, descriptors:" +
-         show(h.descriptors) + "; " + std::to_string(h.windows) + " mapped, " + std::to_string(h.anonymous) + " + " +
-         std::to_string(h.shared) + " KiB, memfds " + std::to_string(h.in_memfds) + " KiB";
+  return std::to_string(h.threads) + " threads, " + std::to_string(h.processes) +
+         " processes, descriptors:" + show(h.descriptors) + "; " + std::to_string(h.windows) +
+         " mapped, " + std::to_string(h.anonymous) + " + " + std::to_string(h.shared) +
+         " KiB, memfds " + std::to_string(h.in_memfds) + " KiB";
 }
 
 bool same_processes(const Holdings& a, const Holdings& b) {
@@ -144,7 +151,8 @@ bool no_more_memory(const Holdings& now, const Holdings& base) {
          now.in_memfds <= base.in_memfds + in_slots;
 }
 
-Holdings measure_until(pid_t sentry, int64_t patience_ms, const std::function<bool(const Holdings&)>& good, bool* in_time) {
+Holdings measure_until(pid_t sentry, int64_t patience_ms,
+                       const std::function<bool(const Holdings&)>& good, bool* in_time) {
   const int64_t deadline = now_ms() + patience_ms;
   for (;;) {
     Holdings found = measure(sentry);
@@ -166,8 +174,8 @@ class Guest {
       dup2(in[0], 0);
       dup2(out[1], 1);
       for (const int fd : {in[0], in[1], out[0], out[1]}) close(fd);
-      execl(uks, uks, "exec", "--quiet", "--platform", platform, "--ro", folder.c_str(), "--", program, "--rounds",
-            rounds.c_str(), name, static_cast<char*>(nullptr));
+      execl(uks, uks, "exec", "--quiet", "--platform", platform, "--ro", folder.c_str(), "--",
+            program, "--rounds", rounds.c_str(), name, static_cast<char*>(nullptr));
       _exit(127);
     }
     close(in[0]);
@@ -234,19 +242,25 @@ int run_outside(const char* uks, const char* program, const char* name, unsigned
           },
           &in_time);
     } else if (line == kBase) {
-      // The first round may leave opened files and used memory of those that live on. What it left in processes
-      // has to go, but a child that never said hello only after ten seconds, for which we wait once, at the end.
-      base = measure_until(sentry, kSettleMs, [&](const Holdings& now) { return same_processes(now, before); }, &in_time);
+      // The first round may leave opened files and used memory of those that live on. What it left
+      // in processes has to go, but a child that never said hello only after ten seconds, for which
+      // we wait once, at the end.
+      base = measure_until(
+          sentry, kSettleMs, [&](const Holdings& now) { return same_processes(now, before); },
+          &in_time);
       base.threads = before.threads;
       base.processes = before.processes;
       base.windows = before.windows;
       base.descriptors["memfd"] = before.descriptors["memfd"];
     } else if (line == kAfter) {
       const Holdings after = measure_until(
-          sentry, kPatienceMs, [&](const Holdings& now) { return same_counts(now, base) && no_more_memory(now, base); }, &in_time);
+          sentry, kPatienceMs,
+          [&](const Holdings& now) { return same_counts(now, base) && no_more_memory(now, base); },
+          &in_time);
       measured = true;
       if (!in_time) {
-        fprintf(stderr, "%s: the sentry does not return to its base line\n  base:  %s\n  after: %s\n", name,
+        fprintf(stderr,
+                "%s: the sentry does not return to its base line\n  base:  %s\n  after: %s\n", name,
                 show(base).c_str(), show(after).c_str());
         good = false;
       } else {

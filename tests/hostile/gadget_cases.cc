@@ -21,7 +21,8 @@ namespace {
 
 uint64_t word(const void* p) { return reinterpret_cast<uint64_t>(p); }
 
-// What is not in the table traps and is then the guest's call like any other: our descriptors, our view.
+// What is not in the table traps and is then the guest's call like any other: our descriptors, our
+// view.
 HOSTILE_CASE(gadget_calls_are_guest_calls, kReturns) {
   CHECK_THAT(gadget(SYS_getpid) == syscall(SYS_getpid));
   CHECK_THAT(gadget(SYS_getppid) == syscall(SYS_getppid));
@@ -31,7 +32,8 @@ HOSTILE_CASE(gadget_calls_are_guest_calls, kReturns) {
   const long copy = gadget(SYS_dup, static_cast<uint64_t>(fd));
   CHECK_THAT(copy > fd && fcntl(static_cast<int>(copy), F_GETFD) == 0);
   // close is let through, for what the stub is given: there is none of ours in the host's table.
-  CHECK_THAT(gadget(SYS_close, static_cast<uint64_t>(copy)) == -EBADF && fcntl(static_cast<int>(copy), F_GETFD) == 0);
+  CHECK_THAT(gadget(SYS_close, static_cast<uint64_t>(copy)) == -EBADF &&
+             fcntl(static_cast<int>(copy), F_GETFD) == 0);
   CHECK_THAT(gadget(SYS_open, word("/proc/self/exe"), O_RDONLY) >= 0);
   CHECK_THAT(gadget(SYS_open, word("/no/such/file"), O_RDONLY) == -ENOENT);
   CHECK_THAT(gadget(SYS_kill, static_cast<uint64_t>(getpid()), 0) == 0);
@@ -72,8 +74,9 @@ HOSTILE_CASE(gadget_every_number, kReturns) {
       case SYS_rt_sigsuspend:
       case SYS_munmap:
       case SYS_close_range:
-      case 335:  // uretprobe, uprobe: newer kernels pass them by every filter and answer with SIGILL, as they
-      case 336:  // do natively, where no probe is set
+      case 335:    // uretprobe, uprobe: newer kernels pass them by every filter and answer with
+                   // SIGILL, as they
+      case 336:    // do natively, where no probe is set
         continue;  // other cases, or they would end this one
       default:
         // Bad pointers and descriptors, a signal number and time that mean nothing.
@@ -84,7 +87,8 @@ HOSTILE_CASE(gadget_every_number, kReturns) {
 }
 
 HOSTILE_CASE(gadget_refused_flags_are_guest_calls, kReturns) {
-  CHECK_THAT(gadget(SYS_mmap, 0, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, ~0ull, 0) < 0);
+  CHECK_THAT(gadget(SYS_mmap, 0, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+                    ~0ull, 0) < 0);
   void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   for (uint64_t advice : {MADV_REMOVE, MADV_MERGEABLE, MADV_HWPOISON}) {
     CHECK_THAT(gadget(SYS_madvise, word(page), 4096, advice) < 0);
@@ -107,16 +111,20 @@ HOSTILE_CASE(ptrace_and_seccomp_by_gadget, kReturns) {
 HOSTILE_CASE(unordered_fork, kKilled) { gadget(SYS_clone, SIGCHLD); }
 HOSTILE_CASE(unordered_thread, kKilled) {
   static char stack[65536];
-  gadget(SYS_clone, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+  gadget(SYS_clone,
+         CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
          word(stack + sizeof stack - 64));
 }
 HOSTILE_CASE(unordered_escape_from_parent, kKilled) { gadget(SYS_clone, CLONE_PARENT | SIGCHLD); }
-HOSTILE_CASE(unordered_namespaces, kKilled) { gadget(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | SIGCHLD); }
+HOSTILE_CASE(unordered_namespaces, kKilled) {
+  gadget(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | SIGCHLD);
+}
 // An order counts once.
 HOSTILE_CASE(ordered_clone_twice, kKilled) {
   call_by_hand(SYS_fork);
   const long child = clone_as_ordered();
-  if (child == 0) for (;;) gadget(SYS_exit_group, 0);
+  if (child == 0)
+    for (;;) gadget(SYS_exit_group, 0);
   (void)clone_as_ordered();
   fail("a second clone was made");
 }
@@ -125,15 +133,15 @@ HOSTILE_CASE(ordered_clone_with_other_registers, kKilled) {
   call_by_hand(SYS_fork);
   const uks_slot* slot = stub().slot(kMainSlot);
   CHECK_THAT(slot->action == UKS_ACTION_CLONE);
-  gadget(SYS_clone, slot->clone_args[0], slot->clone_args[1], slot->clone_args[2], slot->clone_args[3],
-         slot->clone_args[4], slot->clone_args[5] + 1);
+  gadget(SYS_clone, slot->clone_args[0], slot->clone_args[1], slot->clone_args[2],
+         slot->clone_args[3], slot->clone_args[4], slot->clone_args[5] + 1);
 }
 HOSTILE_CASE(ordered_clone_with_files_shared, kKilled) {
   call_by_hand(SYS_fork);
   const uks_slot* slot = stub().slot(kMainSlot);
   CHECK_THAT(slot->action == UKS_ACTION_CLONE);
-  gadget(SYS_clone, slot->clone_args[0] | CLONE_FILES, slot->clone_args[1], slot->clone_args[2], slot->clone_args[3],
-         slot->clone_args[4], slot->clone_args[5]);
+  gadget(SYS_clone, slot->clone_args[0] | CLONE_FILES, slot->clone_args[1], slot->clone_args[2],
+         slot->clone_args[3], slot->clone_args[4], slot->clone_args[5]);
 }
 
 // ---- Exits that the sentry is not told of
@@ -141,11 +149,12 @@ HOSTILE_CASE(exit_group_by_gadget, kKilled) { gadget(SYS_exit_group, 0); }
 HOSTILE_CASE(exit_by_gadget, kKilled) { gadget(SYS_exit, 0); }
 
 // ---- Other ways in
-// As on a kernel without IA32 emulation, where the vector has no user gate (arch/x86/kernel/idt.c): #GP.
+// As on a kernel without IA32 emulation, where the vector has no user gate (arch/x86/kernel/idt.c):
+// #GP.
 HOSTILE_CASE(int80, kReturns) {
   static sigjmp_buf back;
   static siginfo_t seen;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_flags = SA_SIGINFO;
   action.sa_sigaction = [](int, siginfo_t* info, void*) {
     seen = *info;

@@ -27,13 +27,18 @@ int64_t now_ms() {
 [[noreturn]] void leave() {
   for (;;) gadget(SYS_exit_group, 0);
 }
-// In a cloned child that never says hello: it has no window, so that no call of the guest is possible.
+// In a cloned child that never says hello: it has no window, so that no call of the guest is
+// possible.
 [[noreturn]] void spin() {
   for (;;) __asm__ volatile("pause");
 }
 
-HOSTILE_CASE(handoff_of_another_slot, kKilled) { gadget(SYS_getppid, UKS_HANDOFF_MAGIC, UKS_HANDOFF, 1); }
-HOSTILE_CASE(handoff_of_a_slot_beyond_all, kKilled) { gadget(SYS_getppid, UKS_HANDOFF_MAGIC, UKS_HANDOFF, ~0ull); }
+HOSTILE_CASE(handoff_of_another_slot, kKilled) {
+  gadget(SYS_getppid, UKS_HANDOFF_MAGIC, UKS_HANDOFF, 1);
+}
+HOSTILE_CASE(handoff_of_a_slot_beyond_all, kKilled) {
+  gadget(SYS_getppid, UKS_HANDOFF_MAGIC, UKS_HANDOFF, ~0ull);
+}
 HOSTILE_CASE(handoff_of_no_kind, kKilled) { gadget(SYS_getppid, UKS_HANDOFF_MAGIC, 77, 0); }
 HOSTILE_CASE(hello_without_token, kKilled) { gadget(SYS_getppid, UKS_HANDOFF_MAGIC, UKS_HELLO, 0); }
 HOSTILE_CASE(hello_of_the_pool, kKilled) { gadget(SYS_getppid, UKS_HANDOFF_MAGIC, UKS_HELLO, 1); }
@@ -65,10 +70,12 @@ void lie_at_random(uint64_t seed) {
     auto* words = reinterpret_cast<volatile uint32_t*>(slot);
     const unsigned count = static_cast<unsigned>(random() % 64);
     for (unsigned j = 0; j < count; j++) {
-      words[random() % (sizeof(uks_slot) / 4)] = static_cast<uint32_t>(random() % 2 ? random() : random() % 16);
+      words[random() % (sizeof(uks_slot) / 4)] =
+          static_cast<uint32_t>(random() % 2 ? random() : random() % 16);
     }
-    static const uint64_t calls[] = {SYS_getpid, SYS_read, SYS_write, SYS_openat, SYS_mmap, SYS_futex, SYS_rt_sigaction,
-                                     SYS_kill, SYS_execve, SYS_fork, SYS_vfork, SYS_clone, SYS_exit, SYS_pipe, SYS_poll};
+    static const uint64_t calls[] = {SYS_getpid, SYS_read,         SYS_write, SYS_openat, SYS_mmap,
+                                     SYS_futex,  SYS_rt_sigaction, SYS_kill,  SYS_execve, SYS_fork,
+                                     SYS_vfork,  SYS_clone,        SYS_exit,  SYS_pipe,   SYS_poll};
     slot->nr = random() % 3 ? calls[random() % (sizeof calls / sizeof calls[0])] : random() % 600;
     if (slot->nr == SYS_kill) slot->args[0] = static_cast<uint64_t>(getpid());
     if (slot->nr == SYS_tkill || slot->nr == SYS_reboot) slot->nr = SYS_getpid;
@@ -129,8 +136,9 @@ HOSTILE_CASE(child_without_hello, kNever) {
   (void)hand_over(UKS_EVENT_CLONED);
   for (;;) pause();
 }
-// Child processes that are denied afterwards: nobody would count them. One of them stays for as long as it may, the
-// others leave, as many at once would only take the machine's time from other tests.
+// Child processes that are denied afterwards: nobody would count them. One of them stays for as
+// long as it may, the others leave, as many at once would only take the machine's time from other
+// tests.
 HOSTILE_CASE(denied_children, kKilled) {
   int made = 0;
   for (int i = 0; i < 100; i++) {
@@ -165,12 +173,14 @@ HOSTILE_CASE(denied_threads, kKilled) {
   int made = 0;
   for (int i = 0; i < 60; i++) {
     void* stack = mmap(nullptr, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    call_by_hand(SYS_clone, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+    call_by_hand(SYS_clone,
+                 CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
                  reinterpret_cast<uint64_t>(stack) + 16384);
     CHECK_THAT(stub().slot(kMainSlot)->action == UKS_ACTION_CLONE);
-    // The stub knows a new thread by the zero at its stack's top and would say hello for it. We put the
-    // address of a loop there.
-    *reinterpret_cast<uint64_t*>(stub().slot(kMainSlot)->clone_args[1]) = reinterpret_cast<uint64_t>(&spin);
+    // The stub knows a new thread by the zero at its stack's top and would say hello for it. We put
+    // the address of a loop there.
+    *reinterpret_cast<uint64_t*>(stub().slot(kMainSlot)->clone_args[1]) =
+        reinterpret_cast<uint64_t>(&spin);
     if (clone_as_ordered() > 0) made++;
     stub().slot(kMainSlot)->result = -EAGAIN;
     (void)hand_over(UKS_EVENT_CLONED);
@@ -181,7 +191,8 @@ HOSTILE_CASE(denied_threads, kKilled) {
 // A thread that runs and never says hello: it cannot be kicked.
 void make_silent_thread(void (*body)()) {
   static char stack[65536] __attribute__((aligned(4096)));
-  call_by_hand(SYS_clone, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+  call_by_hand(SYS_clone,
+               CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
                reinterpret_cast<uint64_t>(stack + sizeof stack));
   uks_slot* slot = stub().slot(kMainSlot);
   CHECK_THAT(slot->action == UKS_ACTION_CLONE);
@@ -201,7 +212,8 @@ void count_spins() {
 }
 HOSTILE_CASE(silent_thread_is_stopped, kReturns) {
   (void)stub();
-  spins = static_cast<uint64_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  spins = static_cast<uint64_t*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   CHECK_THAT(spins != MAP_FAILED);
   const pid_t child = fork();
   if (child == 0) {
@@ -224,8 +236,8 @@ HOSTILE_CASE(silent_thread_is_stopped, kReturns) {
   CHECK_THAT(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
 }
 
-// A process says the hello of a thread that another thread of the same program was told to make: it would
-// live on as a process that nobody knows.
+// A process says the hello of a thread that another thread of the same program was told to make: it
+// would live on as a process that nobody knows.
 std::atomic<uint64_t> other_token;
 void* order_a_thread(void*) {
   // This thread's slot is 1: it goes around the stub as well.

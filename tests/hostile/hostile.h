@@ -9,11 +9,11 @@ namespace hostile {
 
 // How a case's process must end.
 enum class End {
-  kReturns,  // by itself, with status 0
-  kKilled,   // by SIGKILL: the sandbox takes it down
+  kReturns,     // by itself, with status 0
+  kKilled,      // by SIGKILL: the sandbox takes it down
   kKilledLate,  // ... within kLatePatienceMs
-  kAny,      // in any way, within kPatienceMs
-  kNever,    // not by itself: the runner's kill(2) must work
+  kAny,         // in any way, within kPatienceMs
+  kNever,       // not by itself: the runner's kill(2) must work
 };
 
 using Function = void (*)();
@@ -23,7 +23,8 @@ struct Case {
   Function run;
   const Case* next;
 };
-// A case registers itself: HOSTILE_CASE(name, End::kKilled) { ... }. Its body runs in a process of its own.
+// A case registers itself: HOSTILE_CASE(name, End::kKilled) { ... }. Its body runs in a process of
+// its own.
 class Register {
  public:
   Register(const char* name, End end, Function run);
@@ -31,8 +32,8 @@ class Register {
  private:
   Case entry_;
 };
-#define HOSTILE_CASE(name, end)                                             \
-  static void name();                                                       \
+#define HOSTILE_CASE(name, end)                                                    \
+  static void name();                                                              \
   static const ::hostile::Register name##_entry(#name, ::hostile::End::end, name); \
   static void name()
 
@@ -40,8 +41,8 @@ const Case* first_case();
 
 // Says why on stderr and ends the process with status 1.
 [[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
-#define CHECK_THAT(condition)                                            \
-  do {                                                                   \
+#define CHECK_THAT(condition)                                                       \
+  do {                                                                              \
     if (!(condition)) ::hostile::fail("%s:%d: %s", __FILE__, __LINE__, #condition); \
   } while (0)
 
@@ -55,23 +56,25 @@ struct Stub {
     return reinterpret_cast<uks_slot*>(base + UKS_STUB_WINDOW + uint64_t{index} * UKS_SLOT_SIZE);
   }
   uks_thread_area* area(unsigned index) const {
-    return reinterpret_cast<uks_thread_area*>(base + UKS_STUB_AREAS + uint64_t{index} * UKS_AREA_SIZE);
+    return reinterpret_cast<uks_thread_area*>(base + UKS_STUB_AREAS +
+                                              uint64_t{index} * UKS_AREA_SIZE);
   }
 };
 const Stub& stub();
 
-// The host's system call from the stub's own instruction, past the stub's code: what its filter lets
-// through with any registers. Returns what the host returned (or the stub, where the call trapped).
-long gadget(long nr, uint64_t a1 = 0, uint64_t a2 = 0, uint64_t a3 = 0, uint64_t a4 = 0, uint64_t a5 = 0,
-            uint64_t a6 = 0);
+// The host's system call from the stub's own instruction, past the stub's code: what its filter
+// lets through with any registers. Returns what the host returned (or the stub, where the call
+// trapped).
+long gadget(long nr, uint64_t a1 = 0, uint64_t a2 = 0, uint64_t a3 = 0, uint64_t a4 = 0,
+            uint64_t a5 = 0, uint64_t a6 = 0);
 
 // The caller's slot: 0 for the first thread of a program.
 inline constexpr unsigned kMainSlot = 0;
 // Hands over by hand what slot 0 says; the answer is in the slot afterwards.
 long hand_over(uint32_t event);
 // A system call of the main thread by hand, without the stub's code. The answer is not carried out.
-void call_by_hand(uint64_t nr, uint64_t a1 = 0, uint64_t a2 = 0, uint64_t a3 = 0, uint64_t a4 = 0, uint64_t a5 = 0,
-                  uint64_t a6 = 0);
+void call_by_hand(uint64_t nr, uint64_t a1 = 0, uint64_t a2 = 0, uint64_t a3 = 0, uint64_t a4 = 0,
+                  uint64_t a5 = 0, uint64_t a6 = 0);
 // The clone that the sentry ordered, exactly.
 long clone_as_ordered();
 

@@ -136,13 +136,17 @@ void unmap_then_call(uint64_t from, uint64_t size) {
   (void)gadget(SYS_munmap, from, size);
   (void)syscall(SYS_getpid);
 }
-HOSTILE_CASE(unmap_the_window, kKilled) { unmap_then_call(stub().base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE); }
+HOSTILE_CASE(unmap_the_window, kKilled) {
+  unmap_then_call(stub().base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE);
+}
 HOSTILE_CASE(unmap_the_areas, kKilled) {
   unmap_then_call(stub().base + UKS_STUB_AREAS, uint64_t{UKS_SLOTS} * UKS_AREA_SIZE);
 }
 HOSTILE_CASE(unmap_the_text, kAny) { unmap_then_call(stub().base, UKS_STUB_TEXT_SIZE); }
 HOSTILE_CASE(unmap_all_of_it, kAny) { unmap_then_call(stub().base, UKS_STUB_REGION); }
-HOSTILE_CASE(unmap_the_address_space, kAny) { (void)gadget(SYS_munmap, 0x10000, 0x7ffffffef000 - 0x10000); }
+HOSTILE_CASE(unmap_the_address_space, kAny) {
+  (void)gadget(SYS_munmap, 0x10000, 0x7ffffffef000 - 0x10000);
+}
 HOSTILE_CASE(write_protect_the_window, kKilled) {
   (void)gadget(SYS_mprotect, stub().base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE, PROT_READ);
   (void)syscall(SYS_getpid);
@@ -192,7 +196,8 @@ void* keep_calling(void*) {
 void unmap_under_threads(uint64_t from, uint64_t size) {
   pthread_t thread;
   for (int i = 0; i < 4; i++) {
-    if (pthread_create(&thread, nullptr, i % 2 ? sit_in_calls : keep_calling, nullptr) != 0) fail("no thread");
+    if (pthread_create(&thread, nullptr, i % 2 ? sit_in_calls : keep_calling, nullptr) != 0)
+      fail("no thread");
   }
   usleep(20'000);
   (void)gadget(SYS_munmap, from, size);
@@ -225,7 +230,10 @@ struct Frame {
   frame.uc.uc_stack.ss_sp = reinterpret_cast<char*>(stub().area(kMainSlot)) + UKS_AREA_STACK_TOP;
   frame.uc.uc_stack.ss_size = UKS_AREA_SIZE - UKS_AREA_STACK_TOP;
   const uint64_t gadget_address = stub().gadget();
-  __asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tjmp *%1" : : "r"(&frame), "r"(gadget_address) : "memory", "rax");
+  __asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tjmp *%1"
+                   :
+                   : "r"(&frame), "r"(gadget_address)
+                   : "memory", "rax");
   __builtin_unreachable();
 }
 uint64_t bit(int signo) { return uint64_t{1} << (signo - 1); }
@@ -258,7 +266,8 @@ bool counts(int ms) {
 }
 HOSTILE_CASE(deaf_to_stops, kReturns) {
   (void)stub();  // looked for once, which takes long on a busy machine
-  spins = static_cast<uint64_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  spins = static_cast<uint64_t*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   CHECK_THAT(spins != MAP_FAILED);
   for (const int signo : {SIGSTOP, SIGTSTP}) {
     const pid_t child = fork();
@@ -266,7 +275,8 @@ HOSTILE_CASE(deaf_to_stops, kReturns) {
     CHECK_THAT(counts(1000));
     CHECK_THAT(kill(child, signo) == 0);
     int status = 0;
-    CHECK_THAT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) && WSTOPSIG(status) == signo);
+    CHECK_THAT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) &&
+               WSTOPSIG(status) == signo);
     for (int tries = 0; counts(100); tries++) CHECK_THAT(tries < 10);
     CHECK_THAT(kill(child, SIGCONT) == 0);
     CHECK_THAT(waitpid(child, &status, WCONTINUED) == child && WIFCONTINUED(status));
@@ -279,13 +289,18 @@ HOSTILE_CASE(deaf_to_stops, kReturns) {
 }
 HOSTILE_CASE(frame_into_compatibility_mode, kAny) { return_to(call_and_leave, 0, 0x23); }
 HOSTILE_CASE(frame_with_kernel_segments, kAny) { return_to(call_and_leave, 0, 0x10); }
-HOSTILE_CASE(frame_into_the_kernel, kAny) { return_to(reinterpret_cast<void (*)()>(0xffffffff81000000), 0, 0x33); }
+HOSTILE_CASE(frame_into_the_kernel, kAny) {
+  return_to(reinterpret_cast<void (*)()>(0xffffffff81000000), 0, 0x33);
+}
 HOSTILE_CASE(frame_of_noise, kAny) {
   Random random(7);
   static uint64_t frame[256];
   for (uint64_t& word : frame) word = random();
   const uint64_t gadget_address = stub().gadget();
-  __asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tjmp *%1" : : "r"(frame), "r"(gadget_address) : "memory", "rax");
+  __asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tjmp *%1"
+                   :
+                   : "r"(frame), "r"(gadget_address)
+                   : "memory", "rax");
 }
 // The alternate stack where nothing is mapped: the next trap cannot be delivered.
 HOSTILE_CASE(alternate_stack_into_nowhere, kKilled) {
@@ -299,7 +314,10 @@ HOSTILE_CASE(alternate_stack_into_nowhere, kKilled) {
   frame.uc.uc_stack.ss_sp = reinterpret_cast<void*>(0x10000);
   frame.uc.uc_stack.ss_size = 0x8000;
   const uint64_t gadget_address = stub().gadget();
-  __asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tjmp *%1" : : "r"(&frame), "r"(gadget_address) : "memory", "rax");
+  __asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tjmp *%1"
+                   :
+                   : "r"(&frame), "r"(gadget_address)
+                   : "memory", "rax");
 }
 
 }  // namespace

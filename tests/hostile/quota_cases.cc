@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kPiece = size_t{64} << 20;
 
-// Pieces of shared memory until there are no more; none is touched. Each `map` must end with ENOMEM.
+// Pieces of shared memory until there are no more; none is touched. Each `map` must end with
+// ENOMEM.
 template <typename Map>
 size_t take_all(Map map) {
   for (size_t n = 0; n < 4096; n++) {
@@ -80,7 +81,8 @@ HOSTILE_CASE(mapped_and_forgotten_files, kReturns) {
 HOSTILE_CASE(memfd_that_grows_under_its_mapping, kReturns) {
   const int fd = memfd_create("grows", 0);
   CHECK_THAT(ftruncate(fd, 4096) == 0);
-  void* memory = mmap(nullptr, size_t{1} << 40, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* memory =
+      mmap(nullptr, size_t{1} << 40, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   CHECK_THAT(memory != MAP_FAILED);
   size_t n = 0;
   while (ftruncate(fd, static_cast<off_t>((n + 1) * kPiece)) == 0) n++;

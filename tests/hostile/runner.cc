@@ -1,9 +1,8 @@
-// Runs one hostile case in a sandbox: a bystander is started first, then the case in a process of its own;
-// the case must end as it says and the bystander go on with right results.
+// Runs one hostile case in a sandbox: a bystander is started first, then the case in a process of
+// its own; the case must end as it says and the bystander go on with right results.
 //
-//   hostile_tests --outside UKS CASE [ROUNDS]   as ctest does: starts the sandbox and measures its sentry
-//   hostile_tests CASE                          inside, once
-//   hostile_tests --list
+//   hostile_tests --outside UKS CASE [ROUNDS]   as ctest does: starts the sandbox and measures its
+//   sentry hostile_tests CASE                          inside, once hostile_tests --list
 #include <dirent.h>
 #include <poll.h>
 #include <signal.h>
@@ -48,10 +47,10 @@ struct Report {
 
 // Ordinary work, each result checked: identity, a pipe, a file, a child.
 [[noreturn]] void be_bystander(Report* report, pid_t parent) {
-#define EXPECT_THAT(condition) \
-  if (!(condition)) {          \
+#define EXPECT_THAT(condition)     \
+  if (!(condition)) {              \
     report->wrong_line = __LINE__; \
-    _exit(1);                  \
+    _exit(1);                      \
   }
   int ends[2];
   EXPECT_THAT(pipe(ends) == 0);
@@ -87,7 +86,8 @@ bool bystander_goes_on(Report* report, const char* when) {
   const int64_t deadline = now_ms() + 5000;
   while (report->rounds < before + 200) {
     if (report->wrong_line) {
-      dprintf(2, "%s: the bystander got a wrong result at line %d\n", when, report->wrong_line.load());
+      dprintf(2, "%s: the bystander got a wrong result at line %d\n", when,
+              report->wrong_line.load());
       return false;
     }
     if (now_ms() > deadline) {
@@ -114,7 +114,8 @@ bool ended_as_said(const Case& c, int status, bool by_us) {
   return false;
 }
 
-// What the kernel has of us, zombies included: /proc/loadavg counts the threads, /proc the processes.
+// What the kernel has of us, zombies included: /proc/loadavg counts the threads, /proc the
+// processes.
 struct Population {
   unsigned threads, processes;
   bool operator==(const Population&) const = default;
@@ -126,7 +127,8 @@ Population count_population() {
     fclose(file);
   }
   if (DIR* dir = opendir("/proc")) {
-    while (const dirent* entry = readdir(dir)) found.processes += isdigit(static_cast<unsigned char>(entry->d_name[0])) != 0;
+    while (const dirent* entry = readdir(dir))
+      found.processes += isdigit(static_cast<unsigned char>(entry->d_name[0])) != 0;
     closedir(dir);
   }
   return found;
@@ -136,8 +138,8 @@ bool population_returns(const Population& before) {
   for (const int64_t deadline = now_ms() + 10'000; !(count_population() == before); sleep_ms(10)) {
     if (now_ms() < deadline) continue;
     const Population left = count_population();
-    dprintf(2, "%u threads and %u processes are left of %u and %u\n", left.threads, left.processes, before.threads,
-            before.processes);
+    dprintf(2, "%u threads and %u processes are left of %u and %u\n", left.threads, left.processes,
+            before.threads, before.processes);
     return false;
   }
   return true;
@@ -168,7 +170,9 @@ bool run_round(const Case& c, Report* report) {
   setpgid(child, child);
   bool by_us = false;
   int status = 0;
-  int64_t deadline = now_ms() + (c.end == End::kNever ? 1000 : c.end == End::kKilledLate ? kLatePatienceMs : kPatienceMs);
+  int64_t deadline = now_ms() + (c.end == End::kNever        ? 1000
+                                 : c.end == End::kKilledLate ? kLatePatienceMs
+                                                             : kPatienceMs);
   while (waitpid(child, &status, WNOHANG) == 0) {
     if (report->wrong_line) break;
     if (now_ms() > deadline) {
@@ -186,7 +190,8 @@ bool run_round(const Case& c, Report* report) {
   kill(-child, SIGKILL);
   bool good = true;
   if (!ended_as_said(c, status, by_us)) {
-    dprintf(2, "%s: ended with status %#x%s\n", c.name, static_cast<unsigned>(status), by_us ? " after our kill" : "");
+    dprintf(2, "%s: ended with status %#x%s\n", c.name, static_cast<unsigned>(status),
+            by_us ? " after our kill" : "");
     good = false;
   }
   return bystander_goes_on(report, "afterwards") && good;
@@ -209,7 +214,8 @@ int run(const Case& c, unsigned min_rounds) {
   if (min_rounds > 0) {
     have_measured(report, kBase);
     const int64_t end = now_ms() + kRoundsMs;
-    for (unsigned i = 0; good && (i < min_rounds || (i < kMaxRounds && now_ms() < end)); i++) good = run_round(c, report);
+    for (unsigned i = 0; good && (i < min_rounds || (i < kMaxRounds && now_ms() < end)); i++)
+      good = run_round(c, report);
     let_rest(report);
     good = population_returns(before) && good;
     have_measured(report, kAfter);
@@ -224,7 +230,8 @@ int run(const Case& c, unsigned min_rounds) {
     _exit(127);
   }
   if (waitpid(last, &status, 0) != last || status != 0) {
-    dprintf(2, "%s: no program can be run afterwards: %#x\n", c.name, static_cast<unsigned>(status));
+    dprintf(2, "%s: no program can be run afterwards: %#x\n", c.name,
+            static_cast<unsigned>(status));
     good = false;
   }
   printf("%s %s\n", good ? "PASS" : "FAIL", c.name);
@@ -233,7 +240,9 @@ int run(const Case& c, unsigned min_rounds) {
 
 }  // namespace
 
-Register::Register(const char* name, End end, Function run) : entry_{name, end, run, cases} { cases = &entry_; }
+Register::Register(const char* name, End end, Function run) : entry_{name, end, run, cases} {
+  cases = &entry_;
+}
 const Case* first_case() { return cases; }
 
 void fail(const char* format, ...) {

@@ -44,8 +44,8 @@ void* remap(void*) {
     munmap(memory, 65536);
   }
 }
-// Calls that make the sentry read and write memory of this process, beyond what the stub fetches ahead, and ask for
-// its mappings.
+// Calls that make the sentry read and write memory of this process, beyond what the stub fetches
+// ahead, and ask for its mappings.
 void* ask(void*) {
   constexpr size_t kSize = 4 << 20;
   static char buffer[kSize];
@@ -105,8 +105,8 @@ HOSTILE_CASE(memory_storm, kReturns) {
   if (beside * 20 < alone) fail("%lu rounds a second, alone %lu", beside, alone);
 }
 
-// Calls that the stub serves itself are stops for the tracer all the same, each served at once: answers to others
-// have to have their turns.
+// Calls that the stub serves itself are stops for the tracer all the same, each served at once:
+// answers to others have to have their turns.
 HOSTILE_CASE(traced_cheap_stops, kReturns) {
   pid_t children[40];
   for (pid_t& child : children) {
@@ -136,7 +136,9 @@ HOSTILE_CASE(traced_by_order_beside_forks, kReturns) {
   if (waiter == 0) {
     static int word;
     for (int i = 0; i < 50; i++) {
-      CHECK_THAT(syscall(SYS_futex, &word, 128 /* FUTEX_WAIT_PRIVATE */, 1, nullptr, nullptr, 0) == -1 && errno == EAGAIN);
+      CHECK_THAT(syscall(SYS_futex, &word, 128 /* FUTEX_WAIT_PRIVATE */, 1, nullptr, nullptr, 0) ==
+                     -1 &&
+                 errno == EAGAIN);
     }
     _exit(0);
   }

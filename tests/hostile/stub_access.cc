@@ -28,8 +28,8 @@ hostile_gadget_call:
         pop %rbx
         ret
 )");
-extern "C" long hostile_gadget_call(uint64_t gadget, long nr, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
-                                    uint64_t a5, uint64_t a6);
+extern "C" long hostile_gadget_call(uint64_t gadget, long nr, uint64_t a1, uint64_t a2, uint64_t a3,
+                                    uint64_t a4, uint64_t a5, uint64_t a6);
 
 namespace hostile {
 namespace {
@@ -54,7 +54,8 @@ Stub find_stub() {
       if (!peek(at, &byte, 1)) continue;
       for (uint64_t base = at; base > at - UKS_STUB_REGION; base -= 0x10000) {
         Stub found{base, {}};
-        if (peek(base, &found.header, sizeof found.header) && found.header.magic == UKS_STUB_MAGIC) return found;
+        if (peek(base, &found.header, sizeof found.header) && found.header.magic == UKS_STUB_MAGIC)
+          return found;
       }
     }
   }
@@ -77,7 +78,8 @@ long hand_over(uint32_t event) {
   return gadget(SYS_getppid, UKS_HANDOFF_MAGIC, UKS_HANDOFF, kMainSlot);
 }
 
-void call_by_hand(uint64_t nr, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6) {
+void call_by_hand(uint64_t nr, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5,
+                  uint64_t a6) {
   uks_slot* slot = stub().slot(kMainSlot);
   slot->range_count = 0;
   slot->nr = nr;

@@ -1,7 +1,8 @@
-// A taken-over sentry against a bystander with the same user id: whom it cannot read, write or signal; and what
-// else it cannot do.
+// A taken-over sentry against a bystander with the same user id: whom it cannot read, write or
+// signal; and what else it cannot do.
 //
-//   attack_tests CASE ATTACKED_UKS     CASE: trap, ptrace, trap_user, ptrace_user, trap_without_landlock, ptrace_…,
+//   attack_tests CASE ATTACKED_UKS     CASE: trap, ptrace, trap_user, ptrace_user,
+//   trap_without_landlock, ptrace_…,
 //                                      int80 (of another architecture),
 //                                      unconfined (the attacks work where nothing confines)
 //   attack_tests --guest OP            inside: asks the sentry to attack
@@ -39,7 +40,8 @@ namespace posture {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr uid_t kUser = 64'990;  // an ordinary user that owns nothing; unassigned (Debian policy 9.2.2)
+constexpr uid_t kUser =
+    64'990;  // an ordinary user that owns nothing; unassigned (Debian policy 9.2.2)
 constexpr int kUrgent = SIGURG;
 
 int failures = 0;
@@ -56,8 +58,8 @@ void complain(const char* format, ...) {
   perror(what);
   exit(1);
 }
-#define MUST(condition) \
-  do {                  \
+#define MUST(condition)                    \
+  do {                                     \
     if (!(condition)) give_up(#condition); \
   } while (0)
 
@@ -93,14 +95,15 @@ int bound_socket(int type, const char* path, const char* abstract) {
 [[noreturn]] void be_bystander(uid_t uid, const fs::path& folder) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (geteuid() != uid) {
-    MUST(setgroups(0, nullptr) == 0 && setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0);
+    MUST(setgroups(0, nullptr) == 0 && setresgid(uid, uid, uid) == 0 &&
+         setresuid(uid, uid, uid) == 0);
   }
   // As easy to attack as a process can be: Yama, where it is there, lets everybody near.
   prctl(PR_SET_DUMPABLE, 1);
   prctl(PR_SET_PTRACER, -1);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int signo = 1; signo <= 64; signo++) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int s) { diary->signals[s]++; };
     sigaction(signo, &action, nullptr);
   }
@@ -139,11 +142,13 @@ int bound_socket(int type, const char* path, const char* abstract) {
   t.udp_port = ntohs(address.sin_port);
   diary->ready = true;
   for (;; diary->ticks++) {
-    pollfd fds[] = {{stream, POLLIN, 0}, {by_path, POLLIN, 0}, {abstract, POLLIN, 0}, {udp, POLLIN, 0}};
+    pollfd fds[] = {
+        {stream, POLLIN, 0}, {by_path, POLLIN, 0}, {abstract, POLLIN, 0}, {udp, POLLIN, 0}};
     poll(fds, 4, 2);
     char buffer[64];
     for (int i = 1; i < 4; i++) {
-      if ((fds[i].revents & POLLIN) && recv(fds[i].fd, buffer, sizeof buffer, MSG_DONTWAIT) >= 0) diary->messages++;
+      if ((fds[i].revents & POLLIN) && recv(fds[i].fd, buffer, sizeof buffer, MSG_DONTWAIT) >= 0)
+        diary->messages++;
     }
     if (fds[0].revents & POLLIN) {
       const int peer = accept4(stream, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -166,10 +171,12 @@ void wait_for(const char* what, const std::function<bool()>& condition) {
 }
 
 pid_t start_bystander(uid_t uid, const fs::path& folder) {
-  diary = static_cast<Diary*>(mmap(nullptr, sizeof(Diary), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  diary = static_cast<Diary*>(
+      mmap(nullptr, sizeof(Diary), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   MUST(diary != MAP_FAILED);
   fs::create_directory(folder);
-  MUST(chmod(folder.c_str(), 0700) == 0 && (geteuid() != 0 || chown(folder.c_str(), uid, uid) == 0));
+  MUST(chmod(folder.c_str(), 0700) == 0 &&
+       (geteuid() != 0 || chown(folder.c_str(), uid, uid) == 0));
   const pid_t pid = fork();
   if (pid == 0) be_bystander(uid, folder);
   wait_for("bystander", [] { return diary->ready.load(); });
@@ -180,16 +187,20 @@ pid_t start_bystander(uid_t uid, const fs::path& folder) {
 void check_bystander(pid_t pid, bool may_have_urgent) {
   diary->to_look = true;
   const uint64_t before = diary->ticks;
-  for (int i = 0; i < 5000 && !(diary->looked && diary->ticks > before + 3); i++) poll(nullptr, 0, 1);
+  for (int i = 0; i < 5000 && !(diary->looked && diary->ticks > before + 3); i++)
+    poll(nullptr, 0, 1);
   int status = 0;
-  if (waitpid(pid, &status, WNOHANG) == pid) return complain("the bystander ended with status %#x", static_cast<unsigned>(status));
+  if (waitpid(pid, &status, WNOHANG) == pid)
+    return complain("the bystander ended with status %#x", static_cast<unsigned>(status));
   if (!diary->looked || diary->ticks <= before) complain("the bystander stands still");
   if (!diary->secret_unchanged) complain("the bystander's memory was written to");
   if (diary->messages) complain("the bystander was sent %u messages", diary->messages.load());
-  if (diary->connections) complain("the bystander was connected to %u times", diary->connections.load());
+  if (diary->connections)
+    complain("the bystander was connected to %u times", diary->connections.load());
   for (int signo = 1; signo <= 64; signo++) {
     const uint32_t count = diary->signals[signo];
-    if (count && !(signo == kUrgent && may_have_urgent)) complain("the bystander got signal %d, %u times", signo, count);
+    if (count && !(signo == kUrgent && may_have_urgent))
+      complain("the bystander got signal %d, %u times", signo, count);
   }
   std::ifstream file(diary->target.file);
   std::stringstream text;
@@ -237,7 +248,8 @@ std::string text_of(const std::string& path) {
 uint64_t status_of(pid_t pid, const char* name) {
   const std::string text = text_of("/proc/" + std::to_string(pid) + "/status");
   const size_t at = text.find("\n" + std::string(name) + ":");
-  return at == std::string::npos ? ~0ull : strtoull(text.c_str() + at + strlen(name) + 2, nullptr, 10);
+  return at == std::string::npos ? ~0ull
+                                 : strtoull(text.c_str() + at + strlen(name) + 2, nullptr, 10);
 }
 
 std::string next_line(FILE* file) {
@@ -249,7 +261,8 @@ std::string next_line(FILE* file) {
   return line;
 }
 
-Sandbox start_sandbox(const fs::path& stage, const char* platform, const char* op, const char* features) {
+Sandbox start_sandbox(const fs::path& stage, const char* platform, const char* op,
+                      const char* features) {
   int in[2], out[2];
   MUST(pipe(in) == 0 && pipe(out) == 0);
   Sandbox box;
@@ -263,8 +276,8 @@ Sandbox start_sandbox(const fs::path& stage, const char* platform, const char* o
     setenv("HOME", stage.c_str(), 1);
     MUST(chdir(folder.c_str()) == 0);
     const std::string uks = stage / "uks", guest = stage / "guest";
-    execl(uks.c_str(), "uks", "exec", "--platform", platform, "--ro", stage.c_str(), "--", guest.c_str(), "--guest", op,
-          static_cast<char*>(nullptr));
+    execl(uks.c_str(), "uks", "exec", "--platform", platform, "--ro", stage.c_str(), "--",
+          guest.c_str(), "--guest", op, static_cast<char*>(nullptr));
     _exit(127);
   }
   close(in[0]), close(out[1]);
@@ -310,7 +323,8 @@ bool is_harmless(const std::string& name, const std::string& verdict, bool ptrac
   // The keeper says no, to every request.
   if (starts("keeper_")) return result < 0;
   if (verdict == "filter") return true;
-  // A kick, which every process ignores; 0 where Landlock does not keep signals in (before its interface 6).
+  // A kick, which every process ignores; 0 where Landlock does not keep signals in (before its
+  // interface 6).
   if (name == "tgkill_" + std::to_string(kUrgent)) return result == 0 || result == -EPERM;
   // Not a child.
   if (name == "waitid_pid") return result == -ECHILD;
@@ -321,7 +335,8 @@ bool is_harmless(const std::string& name, const std::string& verdict, bool ptrac
   if (starts("sendmsg_")) return true;
   // No tracee of ours.
   if (ptrace_platform) {
-    for (const char* request : {"cont", "syscall", "listen", "getregs", "setregs", "peekdata", "pokedata"}) {
+    for (const char* request :
+         {"cont", "syscall", "listen", "getregs", "setregs", "peekdata", "pokedata"}) {
       if (name == std::string("ptrace_") + request) return result == -ESRCH;
     }
   }
@@ -345,7 +360,8 @@ fs::path make_stage(const char* uks) {
 void become_user(const fs::path& stage) {
   if (geteuid() != 0) return;
   MUST(chown(stage.c_str(), kUser, kUser) == 0);
-  MUST(setgroups(0, nullptr) == 0 && setresgid(kUser, kUser, kUser) == 0 && setresuid(kUser, kUser, kUser) == 0);
+  MUST(setgroups(0, nullptr) == 0 && setresgid(kUser, kUser, kUser) == 0 &&
+       setresuid(kUser, kUser, kUser) == 0);
   prctl(PR_SET_DUMPABLE, 1);
 }
 
@@ -365,8 +381,10 @@ void attack(const fs::path& stage, const char* platform, const char* features) {
   size_t by_filter = 0;
   for (const auto& [name, verdict] : verdicts) {
     by_filter += verdict == "filter";
-    if (getenv("UKS_SHOW_VERDICTS") && verdict != "filter") printf("%s %s\n", name.c_str(), verdict.c_str());
-    if (!is_harmless(name, verdict, ptrace_platform)) complain("%s: %s", name.c_str(), verdict.c_str());
+    if (getenv("UKS_SHOW_VERDICTS") && verdict != "filter")
+      printf("%s %s\n", name.c_str(), verdict.c_str());
+    if (!is_harmless(name, verdict, ptrace_platform))
+      complain("%s: %s", name.c_str(), verdict.c_str());
   }
   // 1,024 numbers twice, and what is tried by name.
   if (verdicts.size() < 2500) complain("only %zu attempts were made", verdicts.size());
@@ -374,8 +392,10 @@ void attack(const fs::path& stage, const char* platform, const char* features) {
   check_bystander(bystander, true);
   const uint32_t urgent = diary->signals[kUrgent];
   kill(bystander, SIGKILL);
-  printf("%zu attempts, %zu of them refused by the filter; tgkill(SIGURG) gave %s, arrived %u times\n", verdicts.size(),
-         by_filter, verdicts.contains("tgkill_23") ? verdicts.at("tgkill_23").c_str() : "nothing", urgent);
+  printf(
+      "%zu attempts, %zu of them refused by the filter; tgkill(SIGURG) gave %s, arrived %u times\n",
+      verdicts.size(), by_filter,
+      verdicts.contains("tgkill_23") ? verdicts.at("tgkill_23").c_str() : "nothing", urgent);
 }
 
 // Another architecture's calls kill the sentry; the bystander is none the wiser.
@@ -385,7 +405,8 @@ void attack_by_int80(const fs::path& stage) {
   MUST(write(box.in, &diary->target, sizeof(Target)) == sizeof(Target));
   int status = 0;
   waitpid(box.keeper, &status, 0);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 125) complain("the sandbox ended with status %#x", static_cast<unsigned>(status));
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 125)
+    complain("the sandbox ended with status %#x", static_cast<unsigned>(status));
   check_bystander(bystander, false);
   kill(bystander, SIGKILL);
 }
@@ -401,22 +422,37 @@ void attack_unconfined(const fs::path& stage) {
   run_attacks(diary->target, false, report);
   FILE* text = fmemopen(report.text, static_cast<size_t>(report.used), "r");
   const Verdicts verdicts = read_verdicts(text);
-  const std::string by_path = "sendmsg_path_" + std::to_string(pair[0]), by_udp = "sendmsg_udp_" + std::to_string(udp);
+  const std::string by_path = "sendmsg_path_" + std::to_string(pair[0]),
+                    by_udp = "sendmsg_udp_" + std::to_string(udp);
   const std::string abstract = "sendmsg_abstract_" + std::to_string(pair[0]);
-  for (const std::string& name :
-       {std::string("open"), std::string("openat"), std::string("openat2"), std::string("creat"),
-        std::string("open_proc_mem"), std::string("open_proc_mem_rw"), std::string("process_vm_readv"),
-        std::string("ptrace_seize"), std::string("kill_40"), std::string("tkill_40"), std::string("tgkill_40"),
-        std::string("rt_sigqueueinfo_40"), std::string("rt_tgsigqueueinfo_40"), std::string("pidfd_open"),
-        std::string("pidfd_send_signal"), std::string("socket_unix"), std::string("prlimit64_get"), by_path, abstract,
-        by_udp}) {
+  for (const std::string& name : {std::string("open"),
+                                  std::string("openat"),
+                                  std::string("openat2"),
+                                  std::string("creat"),
+                                  std::string("open_proc_mem"),
+                                  std::string("open_proc_mem_rw"),
+                                  std::string("process_vm_readv"),
+                                  std::string("ptrace_seize"),
+                                  std::string("kill_40"),
+                                  std::string("tkill_40"),
+                                  std::string("tgkill_40"),
+                                  std::string("rt_sigqueueinfo_40"),
+                                  std::string("rt_tgsigqueueinfo_40"),
+                                  std::string("pidfd_open"),
+                                  std::string("pidfd_send_signal"),
+                                  std::string("socket_unix"),
+                                  std::string("prlimit64_get"),
+                                  by_path,
+                                  abstract,
+                                  by_udp}) {
     const auto found = verdicts.find(name);
     if (found == verdicts.end() || found->second == "filter" || atol(found->second.c_str()) < 0) {
       complain("%s does not even work without confinement: %s", name.c_str(),
                found == verdicts.end() ? "not tried" : found->second.c_str());
     }
   }
-  wait_for("signals and messages", [] { return diary->signals[kQueued] >= 6 && diary->messages >= 3; });
+  wait_for("signals and messages",
+           [] { return diary->signals[kQueued] >= 6 && diary->messages >= 3; });
   kill(bystander, SIGKILL);
 }
 
@@ -426,7 +462,8 @@ int run_case(const std::string& name, const char* uks) {
   if (child == 0) {
     if (name.ends_with("_user")) become_user(stage);
     if (name.starts_with("trap") || name.starts_with("ptrace")) {
-      attack(stage, name.starts_with("trap") ? "trap" : "ptrace", name.ends_with("_without_landlock") ? "-landlock" : "");
+      attack(stage, name.starts_with("trap") ? "trap" : "ptrace",
+             name.ends_with("_without_landlock") ? "-landlock" : "");
     } else if (name == "int80") {
       attack_by_int80(stage);
     } else if (name == "unconfined") {
@@ -450,7 +487,8 @@ int run_case(const std::string& name, const char* uks) {
 
 int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
-  if (argc == 3 && strcmp(argv[1], "--guest") == 0) return posture::be_guest(strtoull(argv[2], nullptr, 10));
+  if (argc == 3 && strcmp(argv[1], "--guest") == 0)
+    return posture::be_guest(strtoull(argv[2], nullptr, 10));
   if (argc == 3) return posture::run_case(argv[1], argv[2]);
   fprintf(stderr, "usage: %s CASE ATTACKED_UKS\n", argv[0]);
   return 2;

@@ -1,6 +1,7 @@
-// Makes of the real `uks` one whose sentry does what the guest wants: a handler for one more call, which attacks.
-// Everything else is the shipped code, started by `exec` as ever: namespaces, identity, Landlock, zygotes, threads,
-// descriptors, filter. Linked in by --wrap (tests/CMakeLists.txt); no shipped binary has it.
+// Makes of the real `uks` one whose sentry does what the guest wants: a handler for one more call,
+// which attacks. Everything else is the shipped code, started by `exec` as ever: namespaces,
+// identity, Landlock, zygotes, threads, descriptors, filter. Linked in by --wrap
+// (tests/CMakeLists.txt); no shipped binary has it.
 #include <signal.h>
 
 #include <cstring>
@@ -39,15 +40,16 @@ void ask_keeper(uks::keeper::Channel& keeper, const Target& t, Report& report) {
     const char* name;
     pid_t pid;
   };
-  const Victim victims[] = {{"bystander", t.pid}, {"keeper", t.keeper}, {"gofer", t.gofer}, {"self", getpid()},
-                            {"init", 1},          {"zero", 0},          {"all", -1},        {"minus_bystander", -t.pid}};
+  const Victim victims[] = {
+      {"bystander", t.pid}, {"keeper", t.keeper}, {"gofer", t.gofer}, {"self", getpid()},
+      {"init", 1},          {"zero", 0},          {"all", -1},        {"minus_bystander", -t.pid}};
   for (const Victim& victim : victims) {
     snprintf(name, sizeof name, "keeper_mem_%s", victim.name);
     say(report, name, keeper.open(Op::kOpenMem, victim.pid));
     char escape[64];
     snprintf(escape, sizeof escape, "../%d/mem", t.pid);
-    for (const char* file : {"maps", "smaps", "status", "environ", "mem", "fd/0", "root/etc/passwd", "task", ".", "", "..",
-                             static_cast<const char*>(escape)}) {
+    for (const char* file : {"maps", "smaps", "status", "environ", "mem", "fd/0", "root/etc/passwd",
+                             "task", ".", "", "..", static_cast<const char*>(escape)}) {
       snprintf(name, sizeof name, "keeper_maps_%s_%s", victim.name, *file ? file : "nothing");
       say(report, name, keeper.open(Op::kOpenMaps, victim.pid, file));
     }
@@ -57,7 +59,8 @@ void ask_keeper(uks::keeper::Channel& keeper, const Target& t, Report& report) {
     say(report, name, keeper.reopen_read_only(fd));
   }
   for (const Victim& victim : victims) {
-    for (const int signo : {SIGSTOP, SIGTERM, SIGUSR1, 0, SIGKILL}) keeper.send(Op::kKill, victim.pid, signo);
+    for (const int signo : {SIGSTOP, SIGTERM, SIGUSR1, 0, SIGKILL})
+      keeper.send(Op::kKill, victim.pid, signo);
   }
   // In order: all that has been looked at when this is answered.
   say(report, "keeper_afterwards", keeper.open(Op::kOpenMem, t.pid));
@@ -69,7 +72,8 @@ void ask_keeper(uks::keeper::Channel& keeper, const Target& t, Report& report) {
 extern "C" {
 uks::Result<int64_t> __real__ZN3uks13dispatch_callERNS_4TaskE(uks::Task& task);
 uks::Result<int64_t> __wrap__ZN3uks13dispatch_callERNS_4TaskE(uks::Task& task) {
-  if (task.syscall_nr != posture::kAttackCall) return __real__ZN3uks13dispatch_callERNS_4TaskE(task);
+  if (task.syscall_nr != posture::kAttackCall)
+    return __real__ZN3uks13dispatch_callERNS_4TaskE(task);
   if (task.syscall_args[1] == posture::kAttackInt80) {
     long result = 20;  // getpid of i386
     __asm__ volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
@@ -81,13 +85,15 @@ uks::Result<int64_t> __wrap__ZN3uks13dispatch_callERNS_4TaskE(uks::Task& task) {
   ask_keeper(task.kernel().platform->keeper(), *target, report);
   posture::run_attacks(*target, true, report);
   const auto size = std::min<size_t>(static_cast<size_t>(report.used), target->report_size);
-  if (const auto r = task.write_now(uks::UserAddr{target->report}, report.text, size); !r) return uks::Err(r.error());
+  if (const auto r = task.write_now(uks::UserAddr{target->report}, report.text, size); !r)
+    return uks::Err(r.error());
   return static_cast<int64_t>(size);
 }
 
 int __real_sigaction(int signo, const struct sigaction* action, struct sigaction* old);
 int __wrap_sigaction(int signo, const struct sigaction* action, struct sigaction* old) {
-  if (signo != SIGSYS || !action || !(action->sa_flags & SA_SIGINFO)) return __real_sigaction(signo, action, old);
+  if (signo != SIGSYS || !action || !(action->sa_flags & SA_SIGINFO))
+    return __real_sigaction(signo, action, old);
   real_handler = *action;
   struct sigaction ours = *action;
   ours.sa_sigaction = on_sigsys;

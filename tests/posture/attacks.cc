@@ -34,14 +34,16 @@ namespace posture {
 
 thread_local bool attacking = false;
 
-void on_refused(void* context) { static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = kRefused; }
+void on_refused(void* context) {
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = kRefused;
+}
 
 namespace {
 
 uint64_t word(const void* p) { return reinterpret_cast<uint64_t>(p); }
 
-long raw(long nr, uint64_t a1 = 0, uint64_t a2 = 0, uint64_t a3 = 0, uint64_t a4 = 0, uint64_t a5 = 0,
-         uint64_t a6 = 0) {
+long raw(long nr, uint64_t a1 = 0, uint64_t a2 = 0, uint64_t a3 = 0, uint64_t a4 = 0,
+         uint64_t a5 = 0, uint64_t a6 = 0) {
   long result;
   register uint64_t r10 __asm__("r10") = a4;
   register uint64_t r8 __asm__("r8") = a5;
@@ -55,7 +57,8 @@ long raw(long nr, uint64_t a1 = 0, uint64_t a2 = 0, uint64_t a3 = 0, uint64_t a4
 
 class Attacker {
  public:
-  Attacker(const Target& target, bool confined, Report& report) : t_(target), confined_(confined), report_(report) {}
+  Attacker(const Target& target, bool confined, Report& report)
+      : t_(target), confined_(confined), report_(report) {}
 
   void files();
   void memory_of_others();
@@ -140,7 +143,8 @@ void Attacker::files() {
   attempt("mount", SYS_mount, word("none"), word("/tmp"), word("tmpfs"), 0, 0);
   attempt("umount2", SYS_umount2, word("/tmp"), 2);
   attempt("open_tree", 428, cwd, word("/"), 1);
-  attempt("name_to_handle_at", SYS_name_to_handle_at, cwd, word(t_.file), word(buffer), word(buffer + 256), 0);
+  attempt("name_to_handle_at", SYS_name_to_handle_at, cwd, word(t_.file), word(buffer),
+          word(buffer + 256), 0);
   attempt("open_by_handle_at", SYS_open_by_handle_at, 0, word(buffer), O_RDONLY);
   attempt("inotify_init1", SYS_inotify_init1, 0);
   attempt("fanotify_init", SYS_fanotify_init, 0, O_RDONLY);
@@ -154,7 +158,9 @@ void Attacker::memory_of_others() {
   iovec local{buffer, sizeof buffer};
   iovec remote{reinterpret_cast<void*>(t_.secret), sizeof buffer};
   attempt("process_vm_readv", SYS_process_vm_readv, t_.pid, word(&local), 1, word(&remote), 1, 0);
-  if (confined_) attempt("process_vm_writev", SYS_process_vm_writev, t_.pid, word(&local), 1, word(&remote), 1, 0);
+  if (confined_)
+    attempt("process_vm_writev", SYS_process_vm_writev, t_.pid, word(&local), 1, word(&remote), 1,
+            0);
   if (attempt("ptrace_seize", SYS_ptrace, PTRACE_SEIZE, t_.pid, 0, 0) == 0) {
     raw(SYS_ptrace, PTRACE_INTERRUPT, static_cast<uint64_t>(t_.pid));
     raw(SYS_wait4, static_cast<uint64_t>(t_.pid), 0, __WALL, 0);
@@ -168,12 +174,19 @@ void Attacker::memory_of_others() {
     long number;
   };
   // The last seven are what platform ptrace needs: they find no tracee here.
-  for (const auto& [name, number] :
-       {Request{"ptrace_kill", PTRACE_KILL}, {"ptrace_detach", PTRACE_DETACH}, {"ptrace_interrupt", PTRACE_INTERRUPT},
-        {"ptrace_setoptions", PTRACE_SETOPTIONS}, {"ptrace_getsiginfo", PTRACE_GETSIGINFO},
-        {"ptrace_peekuser", PTRACE_PEEKUSER}, {"ptrace_cont", PTRACE_CONT}, {"ptrace_syscall", PTRACE_SYSCALL},
-        {"ptrace_listen", PTRACE_LISTEN}, {"ptrace_getregs", PTRACE_GETREGS}, {"ptrace_setregs", PTRACE_SETREGS},
-        {"ptrace_peekdata", PTRACE_PEEKDATA}, {"ptrace_pokedata", PTRACE_POKEDATA}}) {
+  for (const auto& [name, number] : {Request{"ptrace_kill", PTRACE_KILL},
+                                     {"ptrace_detach", PTRACE_DETACH},
+                                     {"ptrace_interrupt", PTRACE_INTERRUPT},
+                                     {"ptrace_setoptions", PTRACE_SETOPTIONS},
+                                     {"ptrace_getsiginfo", PTRACE_GETSIGINFO},
+                                     {"ptrace_peekuser", PTRACE_PEEKUSER},
+                                     {"ptrace_cont", PTRACE_CONT},
+                                     {"ptrace_syscall", PTRACE_SYSCALL},
+                                     {"ptrace_listen", PTRACE_LISTEN},
+                                     {"ptrace_getregs", PTRACE_GETREGS},
+                                     {"ptrace_setregs", PTRACE_SETREGS},
+                                     {"ptrace_peekdata", PTRACE_PEEKDATA},
+                                     {"ptrace_pokedata", PTRACE_POKEDATA}}) {
     char memory[512] = {};
     attempt(name, SYS_ptrace, number, t_.pid, t_.secret, word(memory));
   }
@@ -235,11 +248,13 @@ void Attacker::signals() {
 
 void Attacker::other_processes() {
   siginfo_t info{};
-  attempt("waitid_pid", SYS_waitid, P_PID, t_.pid, word(&info), WEXITED | WSTOPPED | WNOHANG | WNOWAIT, 0);
+  attempt("waitid_pid", SYS_waitid, P_PID, t_.pid, word(&info),
+          WEXITED | WSTOPPED | WNOHANG | WNOWAIT, 0);
   uint64_t cpus[16] = {};
   attempt("sched_getaffinity", SYS_sched_getaffinity, t_.pid, sizeof cpus, word(cpus));
   timespec time{};
-  attempt("clock_gettime_cpu", SYS_clock_gettime, ~static_cast<uint32_t>(t_.pid) << 3 | 2, word(&time));
+  attempt("clock_gettime_cpu", SYS_clock_gettime, ~static_cast<uint32_t>(t_.pid) << 3 | 2,
+          word(&time));
   uint64_t limits[2] = {};
   attempt("prlimit64_get", SYS_prlimit64, t_.pid, 7, 0, word(limits));
   if (!confined_) return;
@@ -275,12 +290,13 @@ void Attacker::sockets() {
       {"abstract", &abstract, static_cast<unsigned>(offsetof(sockaddr_un, sun_path) + 1 + length)},
       {"udp", &udp, sizeof udp}};
   char byte[] = "!";
-  // To the keeper something that it takes for a word of the sentry's; the gofer's connections are of the same kind
-  // (SOCK_SEQPACKET pairs), and it would end for a word that it does not know.
+  // To the keeper something that it takes for a word of the sentry's; the gofer's connections are
+  // of the same kind (SOCK_SEQPACKET pairs), and it would end for a word that it does not know.
   uks::keeper::Message ready{};
   ready.op = uks::keeper::Op::kReady;
   for (int fd = 0; fd < 128; fd++) {
-    if (confined_ && fd >= uks::keeper::kFirstGoferFd && fd < uks::keeper::kFirstGoferFd + uks::keeper::kGoferConnections)
+    if (confined_ && fd >= uks::keeper::kFirstGoferFd &&
+        fd < uks::keeper::kFirstGoferFd + uks::keeper::kGoferConnections)
       continue;
     iovec part{byte, 1};
     if (confined_ && fd == uks::keeper::kKeeperFd) part = {&ready, sizeof ready};
@@ -294,7 +310,8 @@ void Attacker::sockets() {
       snprintf(name, sizeof name, "sendmsg_%s_%d", address.name, fd);
       attempt(name, SYS_sendmsg, fd, word(&message), MSG_DONTWAIT | MSG_NOSIGNAL);
       snprintf(name, sizeof name, "sendto_%s_%d", address.name, fd);
-      if (confined_) attempt(name, SYS_sendto, fd, word(byte), 1, MSG_DONTWAIT, word(address.at), address.size);
+      if (confined_)
+        attempt(name, SYS_sendto, fd, word(byte), 1, MSG_DONTWAIT, word(address.at), address.size);
     }
   }
   attempt_open("socket_unix", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
@@ -330,16 +347,28 @@ void Attacker::descriptors() {
   };
   // Whoever is named the owner of a descriptor is sent a signal of choice when something arrives.
   for (int fd = 0; fd < 16; fd++) {
-    for (const auto& [command, number] : {Command{"setown", F_SETOWN}, {"setsig", F_SETSIG}, {"setfl", F_SETFL},
-                                          {"setown_ex", 15}, {"setlease", F_SETLEASE}, {"notify", F_NOTIFY},
-                                          {"setlk", F_SETLK}, {"dupfd", F_DUPFD}}) {
+    for (const auto& [command, number] : {Command{"setown", F_SETOWN},
+                                          {"setsig", F_SETSIG},
+                                          {"setfl", F_SETFL},
+                                          {"setown_ex", 15},
+                                          {"setlease", F_SETLEASE},
+                                          {"notify", F_NOTIFY},
+                                          {"setlk", F_SETLK},
+                                          {"dupfd", F_DUPFD}}) {
       snprintf(name, sizeof name, "fcntl_%s_%d", command, fd);
       attempt(name, SYS_fcntl, fd, number, number == F_SETSIG ? SIGKILL : t_.pid);
     }
-    for (const auto& [command, number] :
-         {Command{"tiocsti", TIOCSTI}, {"tioclinux", 0x541c}, {"tiocsetd", TIOCSETD}, {"tiocsctty", TIOCSCTTY},
-          {"tiocspgrp", TIOCSPGRP}, {"fioasync", FIOASYNC}, {"fiosetown", 0x8901}, {"siocspgrp", 0x8902},
-          {"tiocgpgrp", TIOCGPGRP}, {"ficlone", 0x40049409}, {"fionbio", FIONBIO}}) {
+    for (const auto& [command, number] : {Command{"tiocsti", TIOCSTI},
+                                          {"tioclinux", 0x541c},
+                                          {"tiocsetd", TIOCSETD},
+                                          {"tiocsctty", TIOCSCTTY},
+                                          {"tiocspgrp", TIOCSPGRP},
+                                          {"fioasync", FIOASYNC},
+                                          {"fiosetown", 0x8901},
+                                          {"siocspgrp", 0x8902},
+                                          {"tiocgpgrp", TIOCGPGRP},
+                                          {"ficlone", 0x40049409},
+                                          {"fionbio", FIONBIO}}) {
       int value = t_.pid;
       snprintf(name, sizeof name, "ioctl_%s_%d", command, fd);
       attempt(name, SYS_ioctl, fd, number, word(&value));
@@ -369,7 +398,8 @@ void Attacker::new_processes() {
   end_child(attempt("fork", SYS_fork));
   end_child(attempt("vfork", SYS_vfork));
   end_child(attempt("clone", SYS_clone, SIGCHLD, 0, 0, 0, 0));
-  end_child(attempt("clone_thread", SYS_clone, CLONE_VM | CLONE_THREAD | CLONE_SIGHAND, 0, 0, 0, 0));
+  end_child(
+      attempt("clone_thread", SYS_clone, CLONE_VM | CLONE_THREAD | CLONE_SIGHAND, 0, 0, 0, 0));
   struct clone_args_ {
     uint64_t words[11];
   } args{};
@@ -381,8 +411,9 @@ void Attacker::new_processes() {
   attempt("setresuid", SYS_setresuid, 0, 0, 0);
   attempt("capset", SYS_capset, 0, 0);
   attempt("setsid", SYS_setsid);
-  for (const int option : {PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_PTRACER, PR_SET_MM, PR_SET_NAME, PR_SET_SECCOMP,
-                           PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER, 59}) {
+  for (const int option :
+       {PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_PTRACER, PR_SET_MM, PR_SET_NAME, PR_SET_SECCOMP,
+        PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER, 59}) {
     char name[32];
     snprintf(name, sizeof name, "prctl_%d", option);
     attempt(name, SYS_prctl, option, 0, 0, 0, 0);
@@ -392,10 +423,14 @@ void Attacker::new_processes() {
 void Attacker::own_memory() {
   if (!confined_) return;
   constexpr uint64_t kPage = 4096;
-  attempt("mmap_exec", SYS_mmap, 0, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  attempt("mmap_rwx", SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  attempt("mmap_exec_upper", SYS_mmap, 0, kPage, uint64_t{1} << 32 | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  const long page = raw(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0);
+  attempt("mmap_exec", SYS_mmap, 0, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+          0);
+  attempt("mmap_rwx", SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE | PROT_EXEC,
+          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  attempt("mmap_exec_upper", SYS_mmap, 0, kPage, uint64_t{1} << 32 | PROT_EXEC,
+          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const long page =
+      raw(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0);
   attempt("mprotect_exec", SYS_mprotect, page, kPage, PROT_READ | PROT_EXEC);
   attempt("pkey_mprotect", SYS_pkey_mprotect, page, kPage, PROT_READ | PROT_EXEC, -1);
   // What is readable would be executable from here on.
@@ -412,7 +447,8 @@ void Attacker::own_memory() {
   attempt("modify_ldt", SYS_modify_ldt, 0, 0, 0);
   attempt("arch_prctl", SYS_arch_prctl, 0x1003, word(&report_));
   // A signal handler of choice, for a signal that the kernel sends.
-  attempt("rt_sigaction", SYS_rt_sigaction, SIGSYS, 0, word(report_.text + sizeof report_.text - 160), 8);
+  attempt("rt_sigaction", SYS_rt_sigaction, SIGSYS, 0,
+          word(report_.text + sizeof report_.text - 160), 8);
 }
 
 void Attacker::kernel_interfaces() {
@@ -445,23 +481,74 @@ void Attacker::kernel_interfaces() {
   attempt("lookup_dcookie", SYS_lookup_dcookie, 0, 0, 0);
 }
 
-// Numbers that the filter lets through with some arguments: they are tried by name above. Whatever else there
-// is, also what comes with newer kernels, must be refused; so must all numbers of the x32 table.
+// Numbers that the filter lets through with some arguments: they are tried by name above. Whatever
+// else there is, also what comes with newer kernels, must be refused; so must all numbers of the
+// x32 table.
 constexpr long kLetThrough[] = {
-    SYS_read,        SYS_write,       SYS_readv,         SYS_writev,        SYS_pread64,    SYS_pwrite64,
-    SYS_preadv,      SYS_pwritev,     SYS_preadv2,       SYS_pwritev2,      SYS_lseek,      SYS_fstat,
-    SYS_ftruncate,   SYS_fallocate,   SYS_fsync,         SYS_fdatasync,     SYS_close,      SYS_memfd_create,
-    SYS_fcntl,       SYS_epoll_wait,  SYS_epoll_ctl,     SYS_poll,          SYS_timerfd_settime, SYS_recvmsg,
-    SYS_sendmsg,     SYS_recvfrom,    SYS_shutdown,      SYS_waitid,        SYS_sendto,     SYS_ioctl,
-    SYS_mmap,        SYS_mprotect,    SYS_munmap,        SYS_mremap,        SYS_brk,        SYS_madvise,
-    SYS_rseq,        SYS_set_robust_list, SYS_futex,     SYS_sched_yield,   SYS_rt_sigreturn, SYS_rt_sigprocmask,
-    SYS_exit,        SYS_exit_group,  SYS_getpid,        SYS_gettid,        SYS_restart_syscall, SYS_sigaltstack,
-    SYS_tgkill,      SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday,
-    SYS_getrandom,   SYS_sched_getaffinity, SYS_uname,   SYS_sysinfo,
+    SYS_read,
+    SYS_write,
+    SYS_readv,
+    SYS_writev,
+    SYS_pread64,
+    SYS_pwrite64,
+    SYS_preadv,
+    SYS_pwritev,
+    SYS_preadv2,
+    SYS_pwritev2,
+    SYS_lseek,
+    SYS_fstat,
+    SYS_ftruncate,
+    SYS_fallocate,
+    SYS_fsync,
+    SYS_fdatasync,
+    SYS_close,
+    SYS_memfd_create,
+    SYS_fcntl,
+    SYS_epoll_wait,
+    SYS_epoll_ctl,
+    SYS_poll,
+    SYS_timerfd_settime,
+    SYS_recvmsg,
+    SYS_sendmsg,
+    SYS_recvfrom,
+    SYS_shutdown,
+    SYS_waitid,
+    SYS_sendto,
+    SYS_ioctl,
+    SYS_mmap,
+    SYS_mprotect,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_brk,
+    SYS_madvise,
+    SYS_rseq,
+    SYS_set_robust_list,
+    SYS_futex,
+    SYS_sched_yield,
+    SYS_rt_sigreturn,
+    SYS_rt_sigprocmask,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_restart_syscall,
+    SYS_sigaltstack,
+    SYS_tgkill,
+    SYS_clock_gettime,
+    SYS_clock_getres,
+    SYS_clock_nanosleep,
+    SYS_nanosleep,
+    SYS_gettimeofday,
+    SYS_getrandom,
+    SYS_sched_getaffinity,
+    SYS_uname,
+    SYS_sysinfo,
     // Platform ptrace only; for trap they are tried by name.
-    SYS_ptrace,      SYS_rt_sigtimedwait,
+    SYS_ptrace,
+    SYS_rt_sigtimedwait,
     // uretprobe, uprobe: newer kernels pass them by every filter; SIGILL where no probe is set.
-    335,             336,
+    335,
+    336,
 };
 void Attacker::every_number() {
   if (!confined_) return;
@@ -476,8 +563,10 @@ void Attacker::every_number() {
   }
   attempt("number_minus_1", -1);
   attempt("number_far", 0x7fffffff);
-  // The upper half of the number does not count for the kernel (it is the 32-bit number that is dispatched).
-  attempt("number_upper", static_cast<long>(uint64_t{1} << 32 | SYS_openat), AT_FDCWD, word(t_.file), O_RDONLY);
+  // The upper half of the number does not count for the kernel (it is the 32-bit number that is
+  // dispatched).
+  attempt("number_upper", static_cast<long>(uint64_t{1} << 32 | SYS_openat), AT_FDCWD,
+          word(t_.file), O_RDONLY);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What a taken-over sentry would try, as a list of raw system calls. The same list is run in a real sentry under
-// its filter, and without any confinement, to show that the attacks are real.
+// What a taken-over sentry would try, as a list of raw system calls. The same list is run in a real
+// sentry under its filter, and without any confinement, to show that the attacks are real.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -16,15 +16,15 @@ enum : uint64_t {
 
 // Whom, and where the verdicts go.
 struct Target {
-  int32_t pid, tid;         // the bystander
+  int32_t pid, tid;  // the bystander
   int32_t keeper, gofer;
-  uint64_t secret;          // address in the bystander of kSecretSize bytes
-  uint16_t udp_port;        // on 127.0.0.1, the bystander's
-  char file[100];           // that only the bystander's user may read
-  char stream[100];         // a listening socket's path
-  char datagram[100];       // a datagram socket's path
-  char abstract[32];        // the same, an abstract name
-  uint64_t report;          // the guest's buffer
+  uint64_t secret;     // address in the bystander of kSecretSize bytes
+  uint16_t udp_port;   // on 127.0.0.1, the bystander's
+  char file[100];      // that only the bystander's user may read
+  char stream[100];    // a listening socket's path
+  char datagram[100];  // a datagram socket's path
+  char abstract[32];   // the same, an abstract name
+  uint64_t report;     // the guest's buffer
   uint64_t report_size;
 };
 inline constexpr int kSecretSize = 32;
@@ -36,7 +36,8 @@ struct Report {
   char text[200'000];
   int used = 0;
   void add(const char* name, const char* verdict) {
-    used += snprintf(text + used, sizeof text - static_cast<size_t>(used), "%s %s\n", name, verdict);
+    used +=
+        snprintf(text + used, sizeof text - static_cast<size_t>(used), "%s %s\n", name, verdict);
     if (used > static_cast<int>(sizeof text) - 200) used = static_cast<int>(sizeof text) - 200;
   }
 };

@@ -11,7 +11,7 @@ class Attr : public test::FileTest {
  protected:
   void SetUp() override { test::write_file(path("f"), "x", 0644); }
   struct stat get(std::string_view name = "f") {
-    struct stat st {};
+    struct stat st{};
     EXPECT_OK(lstat(path(name).c_str(), &st));
     return st;
   }

@@ -1,7 +1,7 @@
 // epoll: level and edge, one-shot, nesting, closing.
-#include <sys/mman.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "tests/syscalls/test_util.h"

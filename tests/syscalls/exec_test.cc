@@ -21,7 +21,8 @@ test::RegisterHelper count_args("count_args", [](int argc, char**) { return 10 +
 test::RegisterHelper fd_closed("fd_closed", [](int, char** argv) {
   return fcntl(atoi(argv[0]), F_GETFD) == -1 && errno == EBADF ? 0 : 1;
 });
-// Reports how signals SIGUSR1 (ignored?) and SIGUSR2 (default?) are set and whether SIGHUP is blocked.
+// Reports how signals SIGUSR1 (ignored?) and SIGUSR2 (default?) are set and whether SIGHUP is
+// blocked.
 test::RegisterHelper signal_state("signal_state", [](int, char**) {
   struct sigaction usr1, usr2;
   sigaction(SIGUSR1, nullptr, &usr1);
@@ -153,7 +154,8 @@ TEST(Execve, ManyEmptyArgumentsCountToo) {
 // Both vectors end with their page; the next one does not exist.
 TEST(Execve, VectorsMayEndWithTheirPage) {
   EXPECT_CHILD_OK([] {
-    auto* pages = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto* pages = static_cast<char*>(
+        mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     CHILD_CHECK(pages != MAP_FAILED && munmap(pages + 4096, 4096) == 0);
     constexpr size_t kCount = 300;  // more than comes along with the call
     auto** argv = reinterpret_cast<char**>(pages + 4096) - kCount - 1;
@@ -186,7 +188,11 @@ TEST(Execve, ElfGarbage) {
   test::TempDir dir;
   char* argv[] = {const_cast<char*>("x"), nullptr};
   // A header alone, cut short.
-  test::write_file(dir / "short", std::string("\x7f" "ELF\x02\x01\x01", 7), 0755);
+  test::write_file(dir / "short",
+                   std::string("\x7f"
+                               "ELF\x02\x01\x01",
+                               7),
+                   0755);
   EXPECT_ERRNO(execve((dir / "short").c_str(), argv, environ), ENOEXEC);
   // The header of a real program with another machine (AArch64) and with a 32-bit class.
   std::string elf = test::read_file("/bin/true").substr(0, 4096);
@@ -377,9 +383,9 @@ TEST(Execveat, Errors) {
   EXPECT_ERRNO(syscall(SYS_execveat, AT_FDCWD, "/bin/true", argv, environ, 0x10), EINVAL);
   test::TempDir dir;
   ASSERT_OK(symlink("/bin/true", (dir / "link").c_str()));
-  EXPECT_ERRNO(syscall(SYS_execveat, AT_FDCWD, (dir / "link").c_str(), argv, environ,
-                       AT_SYMLINK_NOFOLLOW),
-               ELOOP);
+  EXPECT_ERRNO(
+      syscall(SYS_execveat, AT_FDCWD, (dir / "link").c_str(), argv, environ, AT_SYMLINK_NOFOLLOW),
+      ELOOP);
 }
 
 TEST(Execve, ProcSelfExeIsTheProgram) {

@@ -1,6 +1,6 @@
 // Descriptor tables: dup, fcntl, close_range, record locks, flock.
-#include <sys/resource.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 
 #include "tests/syscalls/test_util.h"
 
@@ -144,7 +144,9 @@ TEST_P(Locks, AnyCloseDropsPosixLocks) {
   Fd fd = open_file();
   struct flock l = range(F_WRLCK, 0, 0);
   ASSERT_OK(fcntl(fd, F_SETLK, &l));
-  { Fd other = open_file(); }
+  {
+    Fd other = open_file();
+  }
   EXPECT_CHILD_OK([&] {
     Fd mine = open_file();
     struct flock q = range(F_WRLCK, 0, 0);

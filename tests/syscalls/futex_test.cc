@@ -116,8 +116,9 @@ TEST_P(Futex, RequeueMovesWaiters) {
       woken++;
     });
   }
-  // Nobody is woken, all are moved, however late they come. (How many one call reports is not asked for: on
-  // a busy host a call that raced with a waiter's arrival once said less than it had moved.)
+  // Nobody is woken, all are moved, however late they come. (How many one call reports is not asked
+  // for: on a busy host a call that raced with a waiter's arrival once said less than it had
+  // moved.)
   for (int i = 0; i < 20; i++) {
     EXPECT_GE(futex(a, FUTEX_CMP_REQUEUE | flag(), 0, reinterpret_cast<void*>(10), b, 0), 0);
     test::sleep_ms(10);
@@ -182,7 +183,8 @@ TEST(FutexShared, AcrossProcessesInAnonymousMemory) {
   munmap(w, 4096);
 }
 
-// The kernel behind the waker must still know its memory when the thread that it began with is gone.
+// The kernel behind the waker must still know its memory when the thread that it began with is
+// gone.
 TEST(FutexShared, OutlivesTheFirstThread) {
   auto* w = static_cast<std::atomic<uint32_t>*>(
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -360,7 +362,8 @@ TEST(FutexThreads, ClearTidWakesTheJoiner) {
   });
 }
 
-// A process-shared robust mutex whose owner is replaced by execve(2), or is a thread that execve(2) ends.
+// A process-shared robust mutex whose owner is replaced by execve(2), or is a thread that execve(2)
+// ends.
 TEST(FutexRobust, ExecveLeavesTheMutexToOthers) {
   for (const bool by_thread : {false, true}) {
     auto* mutex = static_cast<pthread_mutex_t*>(
@@ -402,7 +405,8 @@ TEST(FutexRobust, ExecveLeavesTheMutexToOthers) {
   }
 }
 
-// However a process ends that shares its memory with another, its CLONE_CHILD_CLEARTID word is cleared.
+// However a process ends that shares its memory with another, its CLONE_CHILD_CLEARTID word is
+// cleared.
 TEST(FutexRobust, ClearTidOfAProcessThatSharesMemory) {
   for (const long how : {long{SYS_exit}, long{SYS_exit_group}}) {
     static std::atomic<int> word;
@@ -410,8 +414,9 @@ TEST(FutexRobust, ClearTidOfAProcessThatSharesMemory) {
     word = 1;
     call = how;
     static char stack[64 * 1024] __attribute__((aligned(16)));
-    const pid_t pid = clone([](void*) -> int { return static_cast<int>(syscall(call, 0)); }, stack + sizeof stack,
-                            CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, nullptr, nullptr, nullptr, &word);
+    const pid_t pid =
+        clone([](void*) -> int { return static_cast<int>(syscall(call, 0)); }, stack + sizeof stack,
+              CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, nullptr, nullptr, nullptr, &word);
     ASSERT_GT(pid, 0);
     EXPECT_EQ(test::wait_for(pid), 0);
     EXPECT_TRUE(test::eventually([] { return word == 0; })) << how;
@@ -425,7 +430,8 @@ TEST(FutexShared, UnmappedWordIsAFault) {
   EXPECT_ERRNO(syscall(SYS_futex, gone, FUTEX_WAKE, 1, nullptr, nullptr, 0), EFAULT);
   EXPECT_EQ(syscall(SYS_futex, gone, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0), 0);
   const uint64_t kernel = 0xffff'8000'0000'0000;
-  EXPECT_ERRNO(syscall(SYS_futex, kernel, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0), EFAULT);
+  EXPECT_ERRNO(syscall(SYS_futex, kernel, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0),
+               EFAULT);
 }
 
 }  // namespace

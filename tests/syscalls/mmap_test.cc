@@ -73,7 +73,8 @@ TEST(MmapErrors, Arguments) {
   EXPECT_ERRNO(mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, -1, 0), EBADF);
   EXPECT_ERRNO(mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 100), EINVAL);
   EXPECT_ERRNO(mmap(reinterpret_cast<void*>(0x10001), kPage, PROT_READ,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), EINVAL);
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+               EINVAL);
   EXPECT_ERRNO(mmap(nullptr, SIZE_MAX - kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
                ENOMEM);
   EXPECT_ERRNO(munmap(reinterpret_cast<void*>(1), kPage), EINVAL);
@@ -88,8 +89,8 @@ TEST(MmapErrors, Arguments) {
 TEST(MmapFixed, ReplacesAndNoreplaceRefuses) {
   char* p = map(3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
   memset(p, 5, 3 * kPage);
-  char* q = map(kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0,
-                p + kPage);
+  char* q =
+      map(kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0, p + kPage);
   EXPECT_EQ(q, p + kPage);
   EXPECT_EQ(p[kPage], 0);
   EXPECT_EQ(p[0], 5);
@@ -121,7 +122,8 @@ TEST(Mmap32Bit, LiesBelowTwoGigabytes) {
 }
 
 TEST(MmapGrowsDown, IsAccepted) {
-  char* p = map(kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_GROWSDOWN);
+  char* p =
+      map(kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_GROWSDOWN);
   ASSERT_NE(p, MAP_FAILED);
   p[0] = 1;
   munmap(p, kPage);
@@ -372,7 +374,8 @@ TEST(Brk, GrowsAndShrinks) {
     memset(start, 1, 10 * kPage);
     CHILD_CHECK(reinterpret_cast<char*>(syscall(SYS_brk, start)) == start);
     CHILD_CHECK(reinterpret_cast<char*>(syscall(SYS_brk, start + kPage)) == start + kPage);
-    CHILD_CHECK(start[1000 + (reinterpret_cast<uintptr_t>(start) % kPage ? kPage : 0) % kPage] <= 1);
+    CHILD_CHECK(start[1000 + (reinterpret_cast<uintptr_t>(start) % kPage ? kPage : 0) % kPage] <=
+                1);
     // Impossible wishes leave the break where it is.
     CHILD_CHECK(reinterpret_cast<char*>(syscall(SYS_brk, 1)) == start + kPage);
     CHILD_CHECK(reinterpret_cast<char*>(syscall(SYS_brk, UINT64_MAX)) == start + kPage);
@@ -385,11 +388,14 @@ TEST(Brk, IsInheritedByFork) {
     auto* start = reinterpret_cast<char*>(syscall(SYS_brk, 0));
     CHILD_CHECK(reinterpret_cast<char*>(syscall(SYS_brk, start + kPage)) == start + kPage);
     return test::run_child([&] {
-      CHILD_CHECK(reinterpret_cast<char*>(syscall(SYS_brk, 0)) == start + kPage);
-      CHILD_CHECK(reinterpret_cast<char*>(syscall(SYS_brk, start + 2 * kPage)) == start + 2 * kPage);
-      start[kPage] = 1;
-      return 0;
-    }) == 0 ? 0 : 1;
+             CHILD_CHECK(reinterpret_cast<char*>(syscall(SYS_brk, 0)) == start + kPage);
+             CHILD_CHECK(reinterpret_cast<char*>(syscall(SYS_brk, start + 2 * kPage)) ==
+                         start + 2 * kPage);
+             start[kPage] = 1;
+             return 0;
+           }) == 0
+               ? 0
+               : 1;
   });
 }
 
@@ -430,7 +436,8 @@ TEST(Mmap, ManySmallMappings) {
 TEST(Mmap, SharedMemoryComesBack) {
   constexpr size_t kPiece = size_t{128} << 20;
   for (int i = 0; i < 200; i++) {
-    auto* memory = static_cast<char*>(mmap(nullptr, kPiece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    auto* memory = static_cast<char*>(
+        mmap(nullptr, kPiece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(memory, MAP_FAILED) << i;
     memory[i] = 'x';
     ASSERT_EQ(munmap(memory, kPiece), 0);

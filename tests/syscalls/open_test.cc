@@ -135,8 +135,8 @@ TEST_P(Open, LinkLoopIsEloop) {
 TEST_P(Open, FortyLinksButNotMore) {
   test::write_file(path("l0"), "end");
   for (int i = 1; i <= 41; i++) {
-    ASSERT_OK(symlink(("l" + std::to_string(i - 1)).c_str(),
-                      path("l" + std::to_string(i)).c_str()));
+    ASSERT_OK(
+        symlink(("l" + std::to_string(i - 1)).c_str(), path("l" + std::to_string(i)).c_str()));
   }
   Fd fd(open(path("l40").c_str(), O_RDONLY));
   EXPECT_GE(fd.get(), 0);
@@ -256,8 +256,7 @@ TEST_P(Open, BeneathHoldsWhileDirectoriesMove) {
   int escapes = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
   while (std::chrono::steady_clock::now() < end) {
-    Fd fd(static_cast<int>(
-        syscall(SYS_openat2, base.get(), "a/b/../../secret", &how, sizeof how)));
+    Fd fd(static_cast<int>(syscall(SYS_openat2, base.get(), "a/b/../../secret", &how, sizeof how)));
     if (fd.get() >= 0) ++escapes;
   }
   stop = true;
@@ -332,8 +331,8 @@ TEST(OpenLimits, NofileIsEmfile) {
   });
 }
 
-// A process is killed while its threads are in the middle of creating files: the call comes back to a process
-// that is no more.
+// A process is killed while its threads are in the middle of creating files: the call comes back to
+// a process that is no more.
 TEST(OpenDeath, KilledInTheMiddleOfCreating) {
   test::TempDir dir;
   auto* made = static_cast<std::atomic<int>*>(
@@ -363,7 +362,8 @@ TEST(OpenDeath, KilledInTheMiddleOfCreating) {
   munmap(made, 4096);
 }
 
-// O_CREAT without O_EXCL never says that there is such a file, however often others make and remove it.
+// O_CREAT without O_EXCL never says that there is such a file, however often others make and remove
+// it.
 TEST_P(Open, CreateWithoutExclNeverFindsIt) {
   const std::string name = path("race");
   std::atomic<int> wrong{0};

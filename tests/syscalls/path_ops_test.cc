@@ -261,7 +261,8 @@ TEST_P(PathOps, DeepTrees) {
 }
 
 TEST_P(PathOps, OddNames) {
-  for (const char* name : {"with space", "new\nline", "\xff\xfe not utf8", "-dash", "ünï", "...", "a:b"}) {
+  for (const char* name :
+       {"with space", "new\nline", "\xff\xfe not utf8", "-dash", "ünï", "...", "a:b"}) {
     test::write_file(path(name), name);
     EXPECT_EQ(test::read_file(path(name)), name);
     EXPECT_OK(rename(p(name), p("other")));

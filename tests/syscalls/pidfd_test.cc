@@ -6,7 +6,10 @@
 namespace {
 
 TEST(Pidfd, PollsAndSignals) {
-  pid_t pid = test::spawn([] { for (;;) pause(); return 0; });
+  pid_t pid = test::spawn([] {
+    for (;;) pause();
+    return 0;
+  });
   test::Fd fd(syscall(SYS_pidfd_open, pid, 0));
   ASSERT_GE(fd.get(), 0);
   EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);

@@ -291,7 +291,8 @@ TEST(PipeTransfer, ArrivesWhole) {
   const size_t size = size_t{20} << 20;
   std::vector<char> sent(size);
   for (size_t i = 0; i < size; i++) sent[i] = static_cast<char>(i * 7 + i / 4096);
-  const pid_t writer = test::spawn([&] { return write(fds[1], sent.data(), size) == static_cast<ssize_t>(size) ? 0 : 1; });
+  const pid_t writer = test::spawn(
+      [&] { return write(fds[1], sent.data(), size) == static_cast<ssize_t>(size) ? 0 : 1; });
   close(fds[1]);
   std::vector<char> got(size + 1);
   size_t at = 0;

@@ -1,7 +1,7 @@
 // poll, ppoll, select, pselect6.
-#include <sys/resource.h>
-#include <sys/eventfd.h>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 

@@ -15,9 +15,7 @@ TEST(Prctl, Name) {
     CHILD_CHECK(prctl(PR_GET_NAME, name) == 0);
     CHILD_CHECK(strcmp(name, "a-name-that-is-") == 0);
     CHILD_CHECK(test::read_file("/proc/self/comm") == "a-name-that-is-\n");
-    std::thread([] {
-      prctl(PR_SET_NAME, "thread");
-    }).join();
+    std::thread([] { prctl(PR_SET_NAME, "thread"); }).join();
     CHILD_CHECK(prctl(PR_GET_NAME, name) == 0);
     CHILD_CHECK(strcmp(name, "a-name-that-is-") == 0);
     return 0;

@@ -29,9 +29,7 @@ std::set<std::string> names_in(const std::string& path) {
   return names;
 }
 
-std::string fd_path(int fd) {
-  return "/proc/self/fd/" + std::to_string(fd);
-}
+std::string fd_path(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 TEST(Proc, SelfIsTheAskingProcess) {
   EXPECT_EQ(link_text("/proc/self"), std::to_string(getpid()));
@@ -225,8 +223,10 @@ TEST(Proc, SizesAgreeWithTheMaps) {
   ASSERT_NE(status.find("\nVmSize:\t"), std::string::npos);
   ASSERT_EQ(sscanf(status.c_str() + status.find("\nVmSize:"), "\nVmSize: %lu kB\n", &kib), 1);
   ASSERT_EQ(sscanf(test::read_file("/proc/self/stat").c_str(),
-                   "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %*u %lu",
-                   &vsize), 1);
+                   "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+                   "%*d %*d %*d %*u %lu",
+                   &vsize),
+            1);
   constexpr double kSlack = 2 << 20;  // reading allocates
   EXPECT_NEAR(static_cast<double>(pages * 4096), static_cast<double>(mapped), kSlack);
   EXPECT_NEAR(static_cast<double>(kib << 10), static_cast<double>(mapped), kSlack);

@@ -27,7 +27,10 @@ TEST(Process, Setpgid) {
     CHILD_CHECK(group != getpid());
     CHILD_CHECK(setpgid(0, 0) == 0);
     CHILD_CHECK(getpgrp() == getpid());
-    pid_t child = spawn([] { for (;;) pause(); return 0; });
+    pid_t child = spawn([] {
+      for (;;) pause();
+      return 0;
+    });
     CHILD_CHECK(getpgid(child) == getpid());
     CHILD_CHECK(setpgid(child, child) == 0);
     CHILD_CHECK(getpgid(child) == child);
@@ -46,9 +49,8 @@ TEST(Process, SetpgidAfterExecIsRefused) {
     execl("/bin/sleep", "sleep", "20", nullptr);
     return 126;
   });
-  EXPECT_TRUE(test::eventually([&] {
-    return test::read_file("/proc/" + std::to_string(pid) + "/comm") == "sleep\n";
-  }));
+  EXPECT_TRUE(test::eventually(
+      [&] { return test::read_file("/proc/" + std::to_string(pid) + "/comm") == "sleep\n"; }));
   EXPECT_ERRNO(setpgid(pid, pid), EACCES);
   kill(pid, SIGKILL);
   wait_for(pid);
@@ -148,7 +150,8 @@ TEST(Process, SetTidAddressReturnsTheTid) {
   });
 }
 
-// A process group that loses its last tie to the session while a member is stopped gets SIGHUP and SIGCONT.
+// A process group that loses its last tie to the session while a member is stopped gets SIGHUP and
+// SIGCONT.
 TEST(Process, OrphanedStoppedGroupIsHungUp) {
   int fds[2];
   ASSERT_OK(pipe(fds));

@@ -1,5 +1,5 @@
-// What Linux or a sandbox refuses: foreign entries, and calls that must fail cleanly. Each names the
-// errnos with which a host may refuse it too (containers and kernels differ).
+// What Linux or a sandbox refuses: foreign entries, and calls that must fail cleanly. Each names
+// the errnos with which a host may refuse it too (containers and kernels differ).
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
@@ -12,33 +12,35 @@
 namespace {
 
 // A refused call fails with one of the two errnos by which programs know to fall back.
-#define EXPECT_REFUSED_OR_OK(call)                                                     \
-  do {                                                                                 \
-    errno = 0;                                                                         \
-    const long result_ = static_cast<long>(call);                                      \
-    EXPECT_TRUE(result_ >= 0 || errno == ENOSYS || errno == EPERM)                     \
-        << #call << " gave " << result_ << " (" << strerror(errno) << ")";             \
-    if (result_ > 2) close(static_cast<int>(result_));                                 \
+#define EXPECT_REFUSED_OR_OK(call)                                         \
+  do {                                                                     \
+    errno = 0;                                                             \
+    const long result_ = static_cast<long>(call);                          \
+    EXPECT_TRUE(result_ >= 0 || errno == ENOSYS || errno == EPERM)         \
+        << #call << " gave " << result_ << " (" << strerror(errno) << ")"; \
+    if (result_ > 2) close(static_cast<int>(result_));                     \
   } while (0)
 
-// The errnos: calls that a kernel was built without are ENOSYS (COND_SYSCALL in kernel/sys_ni.c: bpf,
-// userfaultfd, io_uring_*, perf_event_open); where they exist and are refused they are EPERM, for bpf by
-// kernel.unprivileged_bpf_disabled (kernel/bpf/syscall.c, __sys_bpf), for io_uring_setup by
-// kernel.io_uring_disabled (io_uring/io_uring.c, io_uring_allowed), for userfaultfd by
-// vm.unprivileged_userfaultfd (fs/userfaultfd.c, userfaultfd_syscall_allowed), for perf_event_open, EACCES
-// too, by kernel.perf_event_paranoid (kernel/events/core.c). Programs take both for "not here".
+// The errnos: calls that a kernel was built without are ENOSYS (COND_SYSCALL in kernel/sys_ni.c:
+// bpf, userfaultfd, io_uring_*, perf_event_open); where they exist and are refused they are EPERM,
+// for bpf by kernel.unprivileged_bpf_disabled (kernel/bpf/syscall.c, __sys_bpf), for io_uring_setup
+// by kernel.io_uring_disabled (io_uring/io_uring.c, io_uring_allowed), for userfaultfd by
+// vm.unprivileged_userfaultfd (fs/userfaultfd.c, userfaultfd_syscall_allowed), for perf_event_open,
+// EACCES too, by kernel.perf_event_paranoid (kernel/events/core.c). Programs take both for "not
+// here".
 
 TEST(Refused, Int80) {
-  // Either i386 emulation answers (its getpid is 20), or the vector has no user gate (arch/x86/kernel/idt.c,
-  // ia32_emulation=off): a fault. Docker's filter and the like: ENOSYS or SIGSYS.
+  // Either i386 emulation answers (its getpid is 20), or the vector has no user gate
+  // (arch/x86/kernel/idt.c, ia32_emulation=off): a fault. Docker's filter and the like: ENOSYS or
+  // SIGSYS.
   int status = test::run_child([] {
     long result = 20;
     asm volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
     CHILD_CHECK(result == getpid() || result == -ENOSYS);
     return 0;
   });
-  EXPECT_TRUE(status == 0 || (WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV ||
-                                                      WTERMSIG(status) == SIGSYS)))
+  EXPECT_TRUE(status == 0 ||
+              (WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGSYS)))
       << status;
 }
 
@@ -52,7 +54,8 @@ TEST(Refused, X32Bit) {
 TEST(Refused, NumbersBeyondTheTable) {
   for (long nr : {500L, 1000L, 4096L, 100000L, -5L, 0x7fffffffL}) EXPECT_ERRNO(syscall(nr), ENOSYS);
   // Holes and calls that have no implementation on any kernel.
-  for (long nr : {174L, 177L, 178L, 180L, 181L, 182L, 183L, 184L, 185L, 214L, 215L, 236L, 340L, 400L}) {
+  for (long nr :
+       {174L, 177L, 178L, 180L, 181L, 182L, 183L, 184L, 185L, 214L, 215L, 236L, 340L, 400L}) {
     EXPECT_ERRNO(syscall(nr, 0, 0, 0), ENOSYS);
   }
 }
@@ -81,9 +84,7 @@ TEST(Refused, Bpf) {
   EXPECT_REFUSED_OR_OK(syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof attr));
 }
 
-TEST(Refused, Userfaultfd) {
-  EXPECT_REFUSED_OR_OK(syscall(SYS_userfaultfd, 0));
-}
+TEST(Refused, Userfaultfd) { EXPECT_REFUSED_OR_OK(syscall(SYS_userfaultfd, 0)); }
 
 TEST(Refused, KernelControl) {
   if (geteuid() == 0) return;  // natively these would succeed
@@ -110,7 +111,8 @@ TEST(Refused, PerfEvents) {
 
 TEST(Refused, PtraceOfNobody) {
   // find_get_task_by_vpid() in kernel/ptrace.c comes before everything but PTRACE_TRACEME.
-  for (const long request : {long{PTRACE_ATTACH}, long{PTRACE_SEIZE}, long{PTRACE_PEEKDATA}, long{PTRACE_CONT}, 9999L})
+  for (const long request :
+       {long{PTRACE_ATTACH}, long{PTRACE_SEIZE}, long{PTRACE_PEEKDATA}, long{PTRACE_CONT}, 9999L})
     EXPECT_ERRNO(syscall(SYS_ptrace, request, 4'000'000, 0, 0), ESRCH);
   EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_ATTACH, 0, 0, 0), ESRCH);
   EXPECT_ERRNO(syscall(SYS_ptrace, PTRACE_ATTACH, -1, 0, 0), ESRCH);
@@ -132,7 +134,8 @@ TEST(Refused, PtraceOfOneself) {
 }
 
 TEST(Refused, PtraceOfAChildOrOfInit) {
-  // Granted natively; inside as with kernel.yama.ptrace_scope = 3 (security/yama/yama_lsm.c): EPERM.
+  // Granted natively; inside as with kernel.yama.ptrace_scope = 3 (security/yama/yama_lsm.c):
+  // EPERM.
   const int status = test::run_child([] {
     errno = 0;
     const long r = syscall(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0);
@@ -166,8 +169,7 @@ TEST(Refused, SetIdBitsDoNotRaise) {
 
 TEST(Refused, VsyscallPageIsGettimeofdayOrAFault) {
   int status = test::run_child([] {
-    auto* gettimeofday_entry =
-        reinterpret_cast<int (*)(timeval*, void*)>(0xffffffffff600000);
+    auto* gettimeofday_entry = reinterpret_cast<int (*)(timeval*, void*)>(0xffffffffff600000);
     timeval tv{};
     CHILD_CHECK(gettimeofday_entry(&tv, nullptr) == 0);
     CHILD_CHECK(tv.tv_sec > 1'600'000'000);
@@ -178,8 +180,8 @@ TEST(Refused, VsyscallPageIsGettimeofdayOrAFault) {
 
 TEST(Refused, SyscallFromAnyAddressIsCaught) {
   // From the stack of data made executable, with flags set.
-  auto* page = static_cast<unsigned char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-                                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* page = static_cast<unsigned char*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(page, MAP_FAILED);
   const unsigned char code[] = {0xfd, 0x0f, 0x05, 0xfc, 0xc3};  // std; syscall; cld; ret
   memcpy(page, code, sizeof code);

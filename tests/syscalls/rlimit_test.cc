@@ -35,11 +35,13 @@ TEST(Rlimit, IsInherited) {
     rlimit limit{7, 7};
     CHILD_CHECK(setrlimit(RLIMIT_CORE, &limit) == 0);
     return test::run_child([] {
-      rlimit mine;
-      getrlimit(RLIMIT_CORE, &mine);
-      CHILD_CHECK(mine.rlim_cur == 7);
-      return 0;
-    }) == 0 ? 0 : 1;
+             rlimit mine;
+             getrlimit(RLIMIT_CORE, &mine);
+             CHILD_CHECK(mine.rlim_cur == 7);
+             return 0;
+           }) == 0
+               ? 0
+               : 1;
   });
 }
 
@@ -62,7 +64,8 @@ TEST(Rusage, CountsTime) {
   }
   ASSERT_OK(getrusage(RUSAGE_SELF, &b));
   auto us = [](const rusage& r) {
-    return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1'000'000 + r.ru_utime.tv_usec + r.ru_stime.tv_usec;
+    return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1'000'000 + r.ru_utime.tv_usec +
+           r.ru_stime.tv_usec;
   };
   EXPECT_GE(us(b) - us(a), 20'000);
   EXPECT_GT(b.ru_maxrss, 500);
@@ -90,7 +93,8 @@ TEST(Rlimit, NumberOfProcesses) {
   });
 }
 
-// A change of user goes through above the limit; the next execve does not, until there is room again.
+// A change of user goes through above the limit; the next execve does not, until there is room
+// again.
 TEST(Rlimit, NumberOfProcessesAtExec) {
   if (geteuid() != 0) return;  // it takes a change of user
   EXPECT_CHILD_OK([] {
@@ -162,15 +166,17 @@ TEST(Rlimit, Data) {
     limit.rlim_max = old.rlim_max;
     CHILD_CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
     constexpr size_t kMuch = size_t{1} << 30;
-    CHILD_CHECK(mmap(nullptr, kMuch, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
+    CHILD_CHECK(mmap(nullptr, kMuch, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+                MAP_FAILED);
     CHILD_CHECK(errno == ENOMEM);
     CHILD_CHECK(mmap(nullptr, kMuch, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
     CHILD_CHECK(sbrk(kMuch) == reinterpret_cast<void*>(-1));
-    CHILD_CHECK(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+    CHILD_CHECK(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                     0) != MAP_FAILED);
     limit.rlim_cur = old.rlim_max;
     CHILD_CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
-    CHILD_CHECK(mmap(nullptr, kMuch, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) !=
-                MAP_FAILED);
+    CHILD_CHECK(mmap(nullptr, kMuch, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED);
     return 0;
   });
 }

@@ -1,4 +1,5 @@
-// What the signal tests share: sets, handlers that leave a note, and a fixture that puts everything back.
+// What the signal tests share: sets, handlers that leave a note, and a fixture that puts everything
+// back.
 #pragma once
 #include "tests/syscalls/test_util.h"
 

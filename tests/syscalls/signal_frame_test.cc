@@ -31,16 +31,19 @@ TEST_F(SignalFrame, AlternateStack) {
   ss.ss_size = memory.size();
   ASSERT_OK(sigaltstack(&ss, &old));
   EXPECT_EQ(old.ss_flags, SS_DISABLE);
-  handle(SIGUSR1, [](int) {
-    char local;
-    g_stack_address = reinterpret_cast<uintptr_t>(&local);
-    stack_t inside;
-    sigaltstack(nullptr, &inside);
-    g_count = inside.ss_flags == SS_ONSTACK ? 1 : 2;
-    stack_t off{};
-    off.ss_flags = SS_DISABLE;
-    g_signal = sigaltstack(&off, nullptr) == -1 && errno == EPERM ? 1 : 0;
-  }, SA_ONSTACK);
+  handle(
+      SIGUSR1,
+      [](int) {
+        char local;
+        g_stack_address = reinterpret_cast<uintptr_t>(&local);
+        stack_t inside;
+        sigaltstack(nullptr, &inside);
+        g_count = inside.ss_flags == SS_ONSTACK ? 1 : 2;
+        stack_t off{};
+        off.ss_flags = SS_DISABLE;
+        g_signal = sigaltstack(&off, nullptr) == -1 && errno == EPERM ? 1 : 0;
+      },
+      SA_ONSTACK);
   raise(SIGUSR1);
   EXPECT_GE(g_stack_address, reinterpret_cast<uintptr_t>(memory.data()));
   EXPECT_LT(g_stack_address, reinterpret_cast<uintptr_t>(memory.data() + memory.size()));
@@ -77,9 +80,12 @@ TEST_F(SignalFrame, StackOverflowIsHandledOnTheAlternateStack) {
     ss.ss_sp = memory;
     ss.ss_size = sizeof memory;
     CHILD_CHECK(sigaltstack(&ss, nullptr) == 0);
-    handle_info(SIGSEGV, [](int, siginfo_t* info, void*) {
-      _exit(info->si_code == SEGV_MAPERR || info->si_code == SEGV_ACCERR ? 0 : 1);
-    }, SA_ONSTACK);
+    handle_info(
+        SIGSEGV,
+        [](int, siginfo_t* info, void*) {
+          _exit(info->si_code == SEGV_MAPERR || info->si_code == SEGV_ACCERR ? 0 : 1);
+        },
+        SA_ONSTACK);
     struct Recursion {
       static int go(int n) {
         volatile char pad[4096];
@@ -181,8 +187,8 @@ TEST_F(SignalFrame, BeyondTheEndOfAFileIsSigbus) {
     test::TempDir dir(base);
     test::write_file(dir / "f", "abc");
     test::Fd fd(open((dir / "f").c_str(), O_RDWR));
-    auto* page = static_cast<volatile char*>(
-        mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    auto* page =
+        static_cast<volatile char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     ASSERT_NE(page, MAP_FAILED);
     EXPECT_EQ(page[0], 'a');
     g_signal = 0;
@@ -230,8 +236,7 @@ TEST_F(SignalFrame, SingleStepTrap) {
     g_info = *info;
     static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
   });
-  asm volatile(
-      "pushfq; orq $0x100, (%%rsp); popfq; nop; nop" ::: "memory", "cc");
+  asm volatile("pushfq; orq $0x100, (%%rsp); popfq; nop; nop" ::: "memory", "cc");
   EXPECT_EQ(g_count, 1);
   EXPECT_EQ(g_info.si_code, TRAP_TRACE);
 }

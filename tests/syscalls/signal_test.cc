@@ -96,9 +96,8 @@ TEST_F(Signal, RealTimeSignalsQueueInOrder) {
   std::vector<int> values;
   values.reserve(64);
   g_values = &values;
-  handle_info(SIGRTMIN + 1, [](int, siginfo_t* info, void*) {
-    g_values->push_back(info->si_value.sival_int);
-  });
+  handle_info(SIGRTMIN + 1,
+              [](int, siginfo_t* info, void*) { g_values->push_back(info->si_value.sival_int); });
   handle_info(SIGRTMIN, [](int, siginfo_t* info, void*) {
     g_values->push_back(1000 + info->si_value.sival_int);
   });
@@ -132,10 +131,13 @@ TEST_F(Signal, HandlerMaskAppliesDuringTheHandler) {
 }
 
 TEST_F(Signal, NodeferNests) {
-  handle(SIGUSR1, [](int) {
-    g_count = g_count + 1;
-    if (g_count < 5) raise(SIGUSR1);
-  }, SA_NODEFER);
+  handle(
+      SIGUSR1,
+      [](int) {
+        g_count = g_count + 1;
+        if (g_count < 5) raise(SIGUSR1);
+      },
+      SA_NODEFER);
   raise(SIGUSR1);
   EXPECT_EQ(g_count, 5);
 }
@@ -217,7 +219,8 @@ TEST_F(Signal, KillErrors) {
 }
 
 TEST_F(Signal, DefaultActions) {
-  for (int s : {SIGTERM, SIGHUP, SIGINT, SIGPIPE, SIGUSR1, SIGALRM, SIGIO, SIGRTMIN, SIGSYS, SIGTRAP}) {
+  for (int s :
+       {SIGTERM, SIGHUP, SIGINT, SIGPIPE, SIGUSR1, SIGALRM, SIGIO, SIGRTMIN, SIGSYS, SIGTRAP}) {
     int status = run_child([=] {
       raise(s);
       return 0;
@@ -500,8 +503,8 @@ TEST_F(Signal, ToAProcessPicksAThreadThatDoesNotBlockIt) {
   thread.join();
 }
 
-// The signal was meant for the main thread, which blocks it before it sees it: the other one takes it at once
-// (retarget_shared_pending()).
+// The signal was meant for the main thread, which blocks it before it sees it: the other one takes
+// it at once (retarget_shared_pending()).
 TEST_F(Signal, ToAProcessFindsAnotherThreadWhenTheFirstBlocksIt) {
   static std::atomic<int> handled, round;
   static std::atomic<bool> stop, ended;
@@ -542,7 +545,10 @@ TEST_F(Signal, ToAProcessFindsAnotherThreadWhenTheFirstBlocksIt) {
 
 TEST_F(Signal, FatalSignalEndsAllThreads) {
   int status = run_child([] {
-    for (int i = 0; i < 5; i++) std::thread([] { for (;;) pause(); }).detach();
+    for (int i = 0; i < 5; i++)
+      std::thread([] {
+        for (;;) pause();
+      }).detach();
     test::sleep_ms(10);
     raise(SIGTERM);
     return 0;
@@ -553,8 +559,14 @@ TEST_F(Signal, FatalSignalEndsAllThreads) {
 TEST_F(Signal, ToAProcessGroup) {
   EXPECT_CHILD_OK([] {
     CHILD_CHECK(setpgid(0, 0) == 0);
-    pid_t a = spawn([] { for (;;) pause(); return 0; });
-    pid_t b = spawn([] { for (;;) pause(); return 0; });
+    pid_t a = spawn([] {
+      for (;;) pause();
+      return 0;
+    });
+    pid_t b = spawn([] {
+      for (;;) pause();
+      return 0;
+    });
     signal(SIGUSR1, SIG_IGN);
     CHILD_CHECK(kill(0, SIGUSR1) == 0);
     CHILD_CHECK(WTERMSIG(wait_for(a)) == SIGUSR1);
@@ -563,12 +575,13 @@ TEST_F(Signal, ToAProcessGroup) {
   });
 }
 
-TEST_F(Signal, SysRestartSyscallAloneIsEintr) {
-  EXPECT_ERRNO(syscall(SYS_restart_syscall), EINTR);
-}
+TEST_F(Signal, SysRestartSyscallAloneIsEintr) { EXPECT_ERRNO(syscall(SYS_restart_syscall), EINTR); }
 
 TEST_F(Signal, StopSignalsStop) {
-  pid_t pid = spawn([] { for (;;) pause(); return 0; });
+  pid_t pid = spawn([] {
+    for (;;) pause();
+    return 0;
+  });
   // A group of its own, whose parent is in the same session: not orphaned, so SIGTSTP stops it.
   ASSERT_OK(setpgid(pid, pid));
   int status;

@@ -219,11 +219,13 @@ TEST(Tcp, Refused) {
   sockaddr_in address = loopback();
   ASSERT_OK(bind(probe, reinterpret_cast<sockaddr*>(&address), sizeof address));
   address = name_of(probe);  // bound, but nobody listens
-  EXPECT_ERRNO(connect(client, reinterpret_cast<sockaddr*>(&address), sizeof address), ECONNREFUSED);
+  EXPECT_ERRNO(connect(client, reinterpret_cast<sockaddr*>(&address), sizeof address),
+               ECONNREFUSED);
 }
 
 TEST(Tcp, NonblockingConnect) {
-  Fd server(socket(AF_INET, SOCK_STREAM, 0)), client(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  Fd server(socket(AF_INET, SOCK_STREAM, 0)),
+      client(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
   sockaddr_in address = loopback();
   ASSERT_OK(bind(server, reinterpret_cast<sockaddr*>(&address), sizeof address));
   ASSERT_OK(listen(server, 5));
@@ -279,7 +281,9 @@ TEST(SocketErrors, Arguments) {
 // Options without effect take the values that they take elsewhere.
 TEST(SocketOptions, ValuesAreChecked) {
   const test::Fd s(socket(AF_INET, SOCK_STREAM, 0));
-  const auto set = [&](int level, int option, int value) { return setsockopt(s, level, option, &value, sizeof value); };
+  const auto set = [&](int level, int option, int value) {
+    return setsockopt(s, level, option, &value, sizeof value);
+  };
   const auto get = [&](int level, int option) {
     int value = -77;
     socklen_t length = sizeof value;

@@ -26,22 +26,22 @@
 #define ASSERT_OK(call) ASSERT_NE((long)(call), -1L) << #call << ": " << strerror(errno)
 
 // The call must fail with exactly this errno.
-#define EXPECT_ERRNO(call, expected)                                                            \
-  do {                                                                                          \
-    errno = 0;                                                                                  \
-    const long result_ = (long)(call);  /* of integers and pointers */                          \
-    const int error_ = errno;                                                                   \
-    EXPECT_TRUE(result_ == -1 && error_ == (expected))                                          \
-        << #call << " gave " << result_ << " (" << strerror(error_) << "), wanted " #expected;  \
+#define EXPECT_ERRNO(call, expected)                                                           \
+  do {                                                                                         \
+    errno = 0;                                                                                 \
+    const long result_ = (long)(call); /* of integers and pointers */                          \
+    const int error_ = errno;                                                                  \
+    EXPECT_TRUE(result_ == -1 && error_ == (expected))                                         \
+        << #call << " gave " << result_ << " (" << strerror(error_) << "), wanted " #expected; \
   } while (0)
 
 // In a child process: ends it with status 1 and a line on stderr unless the condition holds.
-#define CHILD_CHECK(condition)                                                            \
-  do {                                                                                    \
-    if (!(condition)) {                                                                   \
-      dprintf(2, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);        \
-      _exit(1);                                                                           \
-    }                                                                                     \
+#define CHILD_CHECK(condition)                                                     \
+  do {                                                                             \
+    if (!(condition)) {                                                            \
+      dprintf(2, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); \
+      _exit(1);                                                                    \
+    }                                                                              \
   } while (0)
 
 namespace test {
@@ -81,28 +81,27 @@ class TempDir {
   std::string path_;
 };
 
-// File system tests run in each of these: the workspace (files of the host, through the gofer), /tmp
-// (the sandbox's own) and /var/tmp (the overlay above the host's tree).
+// File system tests run in each of these: the workspace (files of the host, through the gofer),
+// /tmp (the sandbox's own) and /var/tmp (the overlay above the host's tree).
 class FileTest : public ::testing::TestWithParam<const char*> {
  protected:
   FileTest() : dir(GetParam()) {}
   std::string path(std::string_view name) const { return dir / name; }
   TempDir dir;
 };
-#define ALL_FILE_SYSTEMS(suite)                                                                    \
-  INSTANTIATE_TEST_SUITE_P(On, suite, ::testing::Values(".", "/tmp", "/var/tmp"),                  \
-                           [](const auto& info) {                                                  \
-                             return std::string(info.index == 0 ? "Workspace"                      \
-                                                                : info.index == 1 ? "Tmp" : "Overlay"); \
-                           })
+#define ALL_FILE_SYSTEMS(suite)                                                                  \
+  INSTANTIATE_TEST_SUITE_P(                                                                      \
+      On, suite, ::testing::Values(".", "/tmp", "/var/tmp"), [](const auto& info) {              \
+        return std::string(info.index == 0 ? "Workspace" : info.index == 1 ? "Tmp" : "Overlay"); \
+      })
 
 // Runs `body` in a forked child, whose status is what `body` returns. Gives the wait status.
 int run_child(const std::function<int()>& body);
 // The same, expecting exit status 0.
-#define EXPECT_CHILD_OK(...)                                     \
-  do {                                                           \
-    const int child_status_ = ::test::run_child(__VA_ARGS__);    \
-    EXPECT_EQ(child_status_, 0) << "wait status of the child";   \
+#define EXPECT_CHILD_OK(...)                                   \
+  do {                                                         \
+    const int child_status_ = ::test::run_child(__VA_ARGS__);  \
+    EXPECT_EQ(child_status_, 0) << "wait status of the child"; \
   } while (0)
 // Forks; the child ends with what `body` returns.
 pid_t spawn(const std::function<int()>& body);
@@ -148,7 +147,8 @@ class ActionGuard {
   struct sigaction old_;
 };
 
-// The path of this very program, for tests that execute it: `argv[1]` then names one of these helpers.
+// The path of this very program, for tests that execute it: `argv[1]` then names one of these
+// helpers.
 std::string self_path();
 // Helpers run in a process started with `--helper NAME ARGS...`. Gives its exit status.
 using Helper = int (*)(int argc, char** argv);

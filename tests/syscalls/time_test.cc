@@ -39,7 +39,8 @@ TEST(Clock, VdsoAndSystemCallAgree) {
   }
 }
 
-// What the vDSO cannot answer it asks the kernel, from its own text: with the numbers of this process.
+// What the vDSO cannot answer it asks the kernel, from its own text: with the numbers of this
+// process.
 TEST(Clock, TheVdsosOwnCallsAreAnswered) {
   clockid_t own;
   ASSERT_EQ(clock_getcpuclockid(getpid(), &own), 0);
@@ -60,7 +61,8 @@ TEST(Clock, VvarIsReadOnly) {
     char perms[5] = {};
     ASSERT_EQ(sscanf(line, "%lx-%lx %4s", &from, &to, perms), 3);
     EXPECT_STREQ(perms, "r--p");
-    EXPECT_ERRNO(mprotect(reinterpret_cast<void*>(from), to - from, PROT_READ | PROT_WRITE), EACCES);
+    EXPECT_ERRNO(mprotect(reinterpret_cast<void*>(from), to - from, PROT_READ | PROT_WRITE),
+                 EACCES);
   }
   fclose(maps);
 }
@@ -91,7 +93,8 @@ TEST(Clock, ThreadCpuTimeOfAThread) {
   int64_t used = -1, idle = -1;
   const auto now = [] {
     timespec ts{};
-    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts) == 0 ? ts.tv_sec * 1'000'000'000 + ts.tv_nsec : -1;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts) == 0 ? ts.tv_sec * 1'000'000'000 + ts.tv_nsec
+                                                            : -1;
   };
   std::thread([&] {
     while (now() >= 0 && now() < 20'000'000) {

@@ -30,7 +30,9 @@ class Timer : public ::testing::Test {
   test::ActionGuard guard_{SIGRTMIN};
 };
 
-itimerspec ms(int first, int interval = 0) { return {{0, interval * test::kMs}, {0, first * test::kMs}}; }
+itimerspec ms(int first, int interval = 0) {
+  return {{0, interval * test::kMs}, {0, first * test::kMs}};
+}
 
 TEST_F(Timer, FiresWithItsValue) {
   timer_t id;

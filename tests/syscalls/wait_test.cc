@@ -58,7 +58,8 @@ TEST(Wait4, NohangSeesALivingChild) {
   EXPECT_ERRNO(waitpid(pid, &status, WNOHANG), ECHILD);
 }
 
-// __WNOTHREAD: only what the calling thread has forked; what a thread leaves behind is the next one's.
+// __WNOTHREAD: only what the calling thread has forked; what a thread leaves behind is the next
+// one's.
 TEST(Wait4, ChildrenOfTheThread) {
   constexpr int kNoThread = 0x20000000;
   pid_t first = 0, second = 0;

@@ -40,7 +40,8 @@ TEST_P(Xattr, SetGetListRemove) {
   ssize_t n = listxattr(f.c_str(), buffer, sizeof buffer);
   ASSERT_GT(n, 0);
   std::set<std::string> names;
-  for (ssize_t i = 0; i < n; i += static_cast<ssize_t>(strlen(buffer + i)) + 1) names.insert(buffer + i);
+  for (ssize_t i = 0; i < n; i += static_cast<ssize_t>(strlen(buffer + i)) + 1)
+    names.insert(buffer + i);
   EXPECT_TRUE(names.contains("user.a") && names.contains("user.b"));
   EXPECT_EQ(flistxattr(fd, nullptr, 0), n);
   EXPECT_OK(removexattr(f.c_str(), "user.a"));

@@ -54,7 +54,8 @@ void add_flags(CLI::App& app, const Command& command, const Targets& targets) {
     } else if (const auto* maybe = std::get_if<std::optional<std::string>*>(&target)) {
       app.add_option(name, **maybe);
     } else if (flag.value_optional) {
-      app.add_flag(name + "{-}", *std::get<std::string*>(target));  // `-` is what stands for no value
+      app.add_flag(name + "{-}",
+                   *std::get<std::string*>(target));  // `-` is what stands for no value
     } else {
       app.add_option(name, *std::get<std::string*>(target));
     }
@@ -71,7 +72,8 @@ bool is_choice(const Command& command, std::string_view name, std::string_view v
 
 std::string choices_of(const Command& command, std::string_view name) {
   std::string text(std::ranges::find(command.flags, name, &Flag::name)->choices);
-  for (size_t at = 0; (at = text.find(' ', at)) != std::string::npos; at += 2) text.replace(at, 1, ", ");
+  for (size_t at = 0; (at = text.find(' ', at)) != std::string::npos; at += 2)
+    text.replace(at, 1, ", ");
   return text;
 }
 
@@ -98,7 +100,8 @@ std::optional<UsageError> parse_flags(CLI::App& app, const Command& command, Str
     const bool is_long = flags[i].starts_with("--") && flags[i].find('=') == std::string::npos;
     const CLI::Option* option = is_long ? app.get_option_no_throw(flags[i]) : nullptr;
     if (option && option->get_expected_min() > 0) {
-      if (i + 1 == flags.size() || flags[i + 1].empty()) return UsageError{flags[i] + " needs a value"};
+      if (i + 1 == flags.size() || flags[i + 1].empty())
+        return UsageError{flags[i] + " needs a value"};
       joined.push_back(flags[i] + "=" + flags[i + 1]);
       ++i;
     } else if (flags[i].starts_with("--") && flags[i].ends_with('=') && !is_long) {
@@ -127,9 +130,11 @@ std::optional<UsageError> parse_flags(CLI::App& app, const Command& command, Str
 std::optional<UsageError> check_values(ExecOptions& o, const std::optional<std::string>& user,
                                        const std::optional<std::string>& timeout) {
   const Command& exec = *find_subcommand("exec");
-  for (const auto& [name, value] : {std::pair("--platform", &o.platform), {"--log-level", &o.log_level}}) {
+  for (const auto& [name, value] :
+       {std::pair("--platform", &o.platform), {"--log-level", &o.log_level}}) {
     if (!is_choice(exec, name, *value))
-      return UsageError{std::string(name) + ": " + *value + " is none of " + choices_of(exec, name)};
+      return UsageError{std::string(name) + ": " + *value + " is none of " +
+                        choices_of(exec, name)};
   }
   if (user) {
     o.user = parse_user(*user);
@@ -142,7 +147,9 @@ std::optional<UsageError> check_values(ExecOptions& o, const std::optional<std::
   }
   for (const std::string& pair : o.env) {
     if (pair.find('=') == std::string::npos || pair[0] == '=') {
-      return UsageError{"--env: " + pair + " is not NAME=VALUE" + (pair.starts_with('=') ? "" : " (--pass-env " + pair + " passes the caller's)")};
+      return UsageError{
+          "--env: " + pair + " is not NAME=VALUE" +
+          (pair.starts_with('=') ? "" : " (--pass-env " + pair + " passes the caller's)")};
     }
   }
   for (const std::string& name : o.pass_env) {
@@ -186,7 +193,8 @@ ParsedArgs parse_exec(const Strings& args, size_t begin, ExecOptions o) {
   add_flags(app, command, targets);
 
   const size_t end = begin + count_flags(app, args, begin);
-  if (auto error = parse_flags(app, command, {args.begin() + begin, args.begin() + end})) return *error;
+  if (auto error = parse_flags(app, command, {args.begin() + begin, args.begin() + end}))
+    return *error;
   if (globals.help) return PrintText{help_text(command)};
   if (auto error = check_values(o, user, timeout)) return *error;
   if (!strace.empty()) {
@@ -213,17 +221,19 @@ ParsedArgs parse_other(const Command& command, const Strings& args, size_t begin
   DoctorOptions doctor;
   PsOptions ps;
   bool json = false;
-  const Targets targets = {{"--help", &globals.help}, {"--json", &json}, {"--processes", &ps.processes}};
+  const Targets targets = {
+      {"--help", &globals.help}, {"--json", &json}, {"--processes", &ps.processes}};
   CLI::App app;
   add_flags(app, command, targets);
   const std::string name(command.name);
   const size_t end = begin + count_flags(app, args, begin);
-  if (auto error = parse_flags(app, command, {args.begin() + begin, args.begin() + end})) return *error;
+  if (auto error = parse_flags(app, command, {args.begin() + begin, args.begin() + end}))
+    return *error;
   if (globals.help) return PrintText{help_text(command)};
   const size_t words = args.size() - end;
   if (words > (command.words.empty() ? 0 : 1)) {
-    return UsageError{name + ": " + args[end + (command.words.empty() ? 0 : 1)] + " is one word too many (see `uks " +
-                      name + " --help`)"};
+    return UsageError{name + ": " + args[end + (command.words.empty() ? 0 : 1)] +
+                      " is one word too many (see `uks " + name + " --help`)"};
   }
   doctor.json = ps.json = json;
   if (name == "doctor") return doctor;
@@ -245,7 +255,8 @@ ParsedArgs parse_args(const Strings& args) {
   CLI::App app;
   add_flags(app, main_command(), targets);
   const size_t end = count_flags(app, args, 0);
-  if (auto error = parse_flags(app, main_command(), {args.begin(), args.begin() + end})) return *error;
+  if (auto error = parse_flags(app, main_command(), {args.begin(), args.begin() + end}))
+    return *error;
   if (globals.version) return PrintText{"uks " + std::string(kVersion) + "\n"};
   if (globals.help) return PrintText{help_text(main_command())};
   if (end == args.size())

@@ -40,7 +40,8 @@ std::optional<pid_t> process_of(pid_t tid) {
   const size_t at = text.find(kLine);
   if (at == std::string_view::npos) return std::nullopt;
   pid_t pid = 0;
-  const auto [end, error] = std::from_chars(text.data() + at + kLine.size(), text.data() + text.size(), pid);
+  const auto [end, error] =
+      std::from_chars(text.data() + at + kLine.size(), text.data() + text.size(), pid);
   if (error != std::errc() || pid <= 0) return std::nullopt;
   return pid;
 }
@@ -80,9 +81,9 @@ Result<UniqueFd> open_checked(pid_t pid, pid_t parent, const std::string& name, 
   return fd;
 }
 
-// A stop that is sent to a process waits for one thread that the kernel chooses, mostly the first; if that waits for
-// the sentry's answer, where only SIGKILL reaches it, the others run on. So each is sent its own: whichever
-// takes it stops them all.
+// A stop that is sent to a process waits for one thread that the kernel chooses, mostly the first;
+// if that waits for the sentry's answer, where only SIGKILL reaches it, the others run on. So each
+// is sent its own: whichever takes it stops them all.
 void stop_threads(pid_t pid) {
   DIR* dir = ::opendir(("/proc/" + std::to_string(pid) + "/task").c_str());
   if (!dir) return;
@@ -130,7 +131,8 @@ Result<UniqueFd> open_child_text(pid_t pid, pid_t parent, std::string_view name)
   if (name == "children" && pid == parent) {
     // The sentry's own, which is our child and not waited for: the number is its.
     const std::string number = std::to_string(pid);
-    UniqueFd fd(::open(("/proc/" + number + "/task/" + number + "/children").c_str(), O_RDONLY | O_CLOEXEC));
+    UniqueFd fd(::open(("/proc/" + number + "/task/" + number + "/children").c_str(),
+                       O_RDONLY | O_CLOEXEC));
     if (!fd) return HostErr();
     return fd;
   }

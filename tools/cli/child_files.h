@@ -14,8 +14,8 @@ namespace uks::cli {
 // hold blanks and brackets.
 std::optional<pid_t> parse_stat_parent(std::string_view stat);
 
-// Sends SIGKILL, SIGSTOP or SIGCONT (else EINVAL) to `pid`, or the process whose thread `pid` is, if that is
-// a child of `parent`. ESRCH: no such process; EPERM: not its child.
+// Sends SIGKILL, SIGSTOP or SIGCONT (else EINVAL) to `pid`, or the process whose thread `pid` is,
+// if that is a child of `parent`. ESRCH: no such process; EPERM: not its child.
 Result<void> signal_child(pid_t pid, pid_t parent, int signo);
 
 // Opens /proc/`pid`/mem for reading and writing, if it is a child of `parent`. ESRCH, EPERM, or
@@ -26,7 +26,8 @@ Result<UniqueFd> open_child_mem(pid_t pid, pid_t parent);
 // Or, with `pid` the parent itself, the list of its first thread's "children".
 Result<UniqueFd> open_child_text(pid_t pid, pid_t parent, std::string_view name);
 
-// A read-only descriptor of the memfd `fd`. EINVAL: it is no memfd (nothing else may gain rights here).
+// A read-only descriptor of the memfd `fd`. EINVAL: it is no memfd (nothing else may gain rights
+// here).
 Result<UniqueFd> reopen_memfd(int fd);
 
 }  // namespace uks::cli

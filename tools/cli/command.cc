@@ -22,7 +22,8 @@ namespace {
 // Each as UKS_FEATURES takes it.
 std::string feature_list() {
   std::string text;
-  for (const std::string_view name : kFeatureNames) text += (text.empty() ? "-" : ", -") + std::string(name);
+  for (const std::string_view name : kFeatureNames)
+    text += (text.empty() ? "-" : ", -") + std::string(name);
   return text;
 }
 
@@ -48,8 +49,8 @@ int cli_main(int argc, char** argv) {
     // Before anything is tried: roles read the same variable, and trust that it was looked at here.
     if (const char* list = std::getenv("UKS_FEATURES")) {
       if (const auto bad = mask_features(list)) {
-        print_notice("UKS_FEATURES: " + std::string(*bad) + " is no feature that can be switched off (" + feature_list() +
-                     ")");
+        print_notice("UKS_FEATURES: " + std::string(*bad) +
+                     " is no feature that can be switched off (" + feature_list() + ")");
         return kExitFailure;
       }
     }

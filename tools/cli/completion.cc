@@ -100,7 +100,8 @@ std::string bash_script() {
   const auto add_takers = [&](const Command& command) {
     for (const Flag& flag : command.flags) {
       if (flag.value.empty() || flag.value_optional) continue;
-      patterns += fmt::format("{}'{} {}'", patterns.empty() ? "" : " | \\\n      ", command.name, flag.name);
+      patterns += fmt::format("{}'{} {}'", patterns.empty() ? "" : " | \\\n      ", command.name,
+                              flag.name);
     }
   };
   add_takers(main_command());
@@ -191,15 +192,19 @@ void add_zsh_flags(std::string& out, const Command& command, const std::string& 
   for (const Flag& flag : command.flags) {
     std::string spec = fmt::format("[{}]", zsh_escape(first_sentence(flag.help)));
     if (!flag.value.empty()) {
-      spec += fmt::format("{}{}:{}", flag.value_optional ? "::" : ":", zsh_escape(flag.value), zsh_action(flag));
+      spec += fmt::format("{}{}:{}", flag.value_optional ? "::" : ":", zsh_escape(flag.value),
+                          zsh_action(flag));
     }
     // `--flag=` takes the value in the same word or the next; `--flag=-` in the same one only.
     const std::string_view equals = flag.value.empty() ? "" : flag.value_optional ? "=-" : "=";
     if (flag.letter) {
-      out += fmt::format("{0}'(-{1} {2})'{{-{1},{2}{3}}}{4} \\\n", indent, flag.letter, flag.name, equals,
-                         quote(spec, false));
+      out += fmt::format("{0}'(-{1} {2})'{{-{1},{2}{3}}}{4} \\\n", indent, flag.letter, flag.name,
+                         equals, quote(spec, false));
     } else {
-      out += indent + quote(fmt::format("{}{}{}{}", flag.repeats ? "*" : "", flag.name, equals, spec), false) + " \\\n";
+      out +=
+          indent +
+          quote(fmt::format("{}{}{}{}", flag.repeats ? "*" : "", flag.name, equals, spec), false) +
+          " \\\n";
     }
   }
 }
@@ -213,7 +218,8 @@ std::string zsh_script() {
       "  typeset -A opt_args\n"
       "  local -a subcommands=(\n";
   for (const Command& command : subcommands()) {
-    out += "    " + quote(fmt::format("{}:{}", command.name, zsh_escape(command.summary)), false) + "\n";
+    out += "    " + quote(fmt::format("{}:{}", command.name, zsh_escape(command.summary)), false) +
+           "\n";
   }
   out += "  )\n  _arguments -C -S \\\n";
   add_zsh_flags(out, main_command(), "    ");
@@ -260,13 +266,15 @@ std::string fish_value(const Flag& flag) {
 }
 
 void add_fish_flags(std::string& out, const Command& command) {
-  const std::string when = command.name.empty()
-                               ? std::string("__fish_use_subcommand")
-                               : fmt::format("__fish_seen_subcommand_from {}; and not __uks_after_dashes", command.name);
+  const std::string when =
+      command.name.empty()
+          ? std::string("__fish_use_subcommand")
+          : fmt::format("__fish_seen_subcommand_from {}; and not __uks_after_dashes", command.name);
   for (const Flag& flag : command.flags) {
     out += fmt::format("complete -c uks -n {}", quote(when, true));
     if (flag.letter) out += fmt::format(" -s {}", flag.letter);
-    out += fmt::format(" -l {}{} -d {}\n", flag.name.substr(2), fish_value(flag), quote(first_sentence(flag.help), true));
+    out += fmt::format(" -l {}{} -d {}\n", flag.name.substr(2), fish_value(flag),
+                       quote(first_sentence(flag.help), true));
   }
 }
 
@@ -281,8 +289,8 @@ std::string fish_script() {
     out += fmt::format("complete -c uks -n __fish_use_subcommand -a {} -d {}\n", command.name,
                        quote(command.summary, true));
     if (!command.words.empty()) {
-      out += fmt::format("complete -c uks -n '__fish_seen_subcommand_from {}' -a {}\n", command.name,
-                         quote(command.words, true));
+      out += fmt::format("complete -c uks -n '__fish_seen_subcommand_from {}' -a {}\n",
+                         command.name, quote(command.words, true));
     }
   }
   add_fish_flags(out, main_command());

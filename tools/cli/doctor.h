@@ -20,7 +20,7 @@ struct Finding {
 
 struct Diagnosis {
   std::string kernel;
-  std::string platform;               // what auto takes: trap or ptrace; empty: neither works
+  std::string platform;  // what auto takes: trap or ptrace; empty: neither works
   std::vector<Finding> features;
   std::vector<std::string> layers;    // around a sandbox on this host, the filters first
   std::vector<std::string> problems;  // why no sandbox can run; empty if one can

@@ -71,7 +71,8 @@ void close_inherited(int log_fd, int strace_fd) {
   close_descriptors(next);
 }
 
-// Without filters every role would say so, each in words of its own. Not to be had: ENOSYS or EPERM.
+// Without filters every role would say so, each in words of its own. Not to be had: ENOSYS or
+// EPERM.
 bool has_seccomp() {
   const uint32_t action = SECCOMP_RET_KILL_PROCESS;
   return ::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
@@ -210,7 +211,9 @@ int exec_command(ExecOptions options) {
   }
   close_inherited(log.get(), strace.get());
   if (!options.explain && !has_seccomp()) {
-    return fail("seccomp filters are not to be had here (inside another sandbox?), and nothing is safe without them");
+    return fail(
+        "seccomp filters are not to be had here (inside another sandbox?), and nothing is safe "
+        "without them");
   }
 
   Terminal terminal;

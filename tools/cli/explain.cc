@@ -174,7 +174,8 @@ std::string explain(const View& view, const Environment& environment, const Exec
                        escape_controls(rule.reason));
   }
   for (const auto& [reason, count] : others) {
-    out += fmt::format("  {:<8} {} paths  ({})\n", action_name(RuleAction::kDeny), count, escape_controls(reason));
+    out += fmt::format("  {:<8} {} paths  ({})\n", action_name(RuleAction::kDeny), count,
+                       escape_controls(reason));
   }
   for (const auto& [heading, list] : {std::pair("Home allow-list", policy::home_allow()),
                                       {"Secrets list", policy::home_secrets()},

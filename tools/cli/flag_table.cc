@@ -11,23 +11,39 @@ using enum ValueKind;
 
 constexpr std::string_view kLevels = "trace debug info warning error critical off";
 
-constexpr Flag kHelp = {"--help", 'h', "", kNone, false, false, "Help",
-                        "Print this text and end.", "", ""};
-constexpr Flag kLogLevel = {"--log-level", 0, "LEVEL", kChoice, false, false, "Messages",
+constexpr Flag kHelp = {"--help", 'h', "", kNone, false, false, "Help", "Print this text and end.",
+                        "",       ""};
+constexpr Flag kLogLevel = {"--log-level",
+                            0,
+                            "LEVEL",
+                            kChoice,
+                            false,
+                            false,
+                            "Messages",
                             "Least severe log lines to write: trace, debug, info, warning, error, "
                             "critical or off. Default: warning.",
                             "Notices for the user (lines that begin with `uks:') are no log lines.",
                             kLevels};
-constexpr Flag kLogFile = {"--log-file", 0, "FILE", kPath, false, false, "Messages",
-                           "Write log lines to FILE instead of stderr. An existing file is emptied "
-                           "first.",
-                           "The file is opened with the caller's rights, before the sandbox exists; "
-                           "names such as /dev/fd/3 work.",
-                           ""};
-constexpr Flag kQuiet = {"--quiet", 'q', "", kNone, false, false, "Messages",
-                         "No notices on stderr. Errors are still told.", "", ""};
-constexpr Flag kJson = {"--json", 0, "", kNone, false, false, "Output",
-                        "Print one JSON object instead of text.", "", ""};
+constexpr Flag kLogFile = {
+    "--log-file",
+    0,
+    "FILE",
+    kPath,
+    false,
+    false,
+    "Messages",
+    "Write log lines to FILE instead of stderr. An existing file is emptied "
+    "first.",
+    "The file is opened with the caller's rights, before the sandbox exists; "
+    "names such as /dev/fd/3 work.",
+    ""};
+constexpr Flag kQuiet = {
+    "--quiet", 'q',   "",         kNone,
+    false,     false, "Messages", "No notices on stderr. Errors are still told.",
+    "",        ""};
+constexpr Flag kJson = {"--json", 0,     "",       kNone,
+                        false,    false, "Output", "Print one JSON object instead of text.",
+                        "",       ""};
 
 constexpr std::array kMainFlags = {
     kHelp,
@@ -47,20 +63,24 @@ constexpr std::array kExecFlags = {
          "PATH must exist. The current directory passes through by itself unless it is the home "
          "directory, contains it, or is a system directory.",
          ""},
-    Flag{"--hide", 0, "PATH", kPath, false, true, "Files",
-         "Refuse PATH (EACCES). It may hold the globs *, ? and **; it need not exist.",
-         "What exists at start is refused under every name it has (hard links, links). --hide beats "
-         "--ro and --rw for the same path; what those name below a hidden directory shows.",
-         ""},
-    Flag{"--unprotect", 0, "", kNone, false, false, "Files",
-         "Let hooks and configuration of git repositories be changed freely.",
-         "Without it, in a directory that passes through, a repository that was there at start keeps "
-         "its hooks, and a change of its configuration that would make git run a command is refused "
-         "with one line: it would run outside the sandbox later.",
-         ""},
-    Flag{"--tmpfs", 0, "PATH", kPath, false, true, "Files",
-         "Put an empty directory of the sandbox's own at PATH. Its files live in memory and vanish.",
-         "", ""},
+    Flag{
+        "--hide", 0, "PATH", kPath, false, true, "Files",
+        "Refuse PATH (EACCES). It may hold the globs *, ? and **; it need not exist.",
+        "What exists at start is refused under every name it has (hard links, links). --hide beats "
+        "--ro and --rw for the same path; what those name below a hidden directory shows.",
+        ""},
+    Flag{
+        "--unprotect", 0, "", kNone, false, false, "Files",
+        "Let hooks and configuration of git repositories be changed freely.",
+        "Without it, in a directory that passes through, a repository that was there at start "
+        "keeps "
+        "its hooks, and a change of its configuration that would make git run a command is refused "
+        "with one line: it would run outside the sandbox later.",
+        ""},
+    Flag{
+        "--tmpfs", 0, "PATH", kPath, false, true, "Files",
+        "Put an empty directory of the sandbox's own at PATH. Its files live in memory and vanish.",
+        "", ""},
     Flag{"--workdir", 0, "DIR", kDirectory, false, false, "Files",
          "Start in DIR. Default: the current directory.",
          "DIR is looked up inside: `--workdir /tmp' is the sandbox's own /tmp.", ""},
@@ -95,7 +115,9 @@ constexpr std::array kExecFlags = {
     Flag{"--explain", 0, "", kNone, false, false, "Running",
          "Print what the command would see, and which rule or flag is the reason; run nothing.", "",
          ""},
-    kLogLevel, kLogFile, kQuiet,
+    kLogLevel,
+    kLogFile,
+    kQuiet,
     Flag{"--summary", 0, "", kNone, false, false, "Messages",
          "Say how many files were discarded even if stderr is no terminal.", "", ""},
     kHelp};
@@ -107,10 +129,11 @@ constexpr std::array kPsFlags = {
     kJson, kHelp};
 constexpr std::array kHelpOnly = {kHelp};
 
-constexpr std::array<std::string_view, 2> kMainSynopses = {"[GLOBAL] exec [FLAGS] -- COMMAND [ARG...]",
-                                                           "[GLOBAL] SUBCOMMAND [FLAGS]"};
+constexpr std::array<std::string_view, 2> kMainSynopses = {
+    "[GLOBAL] exec [FLAGS] -- COMMAND [ARG...]", "[GLOBAL] SUBCOMMAND [FLAGS]"};
 constexpr std::array<std::string_view, 2> kExecSynopses = {
-    "[GLOBAL] exec [FLAGS] -- COMMAND [ARG...]", "[GLOBAL] exec [FLAGS] NAME [--] COMMAND [ARG...]"};
+    "[GLOBAL] exec [FLAGS] -- COMMAND [ARG...]",
+    "[GLOBAL] exec [FLAGS] NAME [--] COMMAND [ARG...]"};
 constexpr std::array<std::string_view, 1> kDoctorSynopses = {"doctor [--json]"};
 constexpr std::array<std::string_view, 1> kPsSynopses = {"ps [--processes] [--json]"};
 constexpr std::array<std::string_view, 1> kCompletionSynopses = {"completion SHELL"};
@@ -130,40 +153,52 @@ constexpr std::array kDoctorExamples = {
     Example{"uks doctor", "What this host offers and what it lacks."},
     Example{"UKS_FEATURES=-landlock,-mseal uks doctor", "The same without two of its features."},
 };
-constexpr std::array kPsExamples = {Example{"uks ps --processes", "Every process of every sandbox."}};
+constexpr std::array kPsExamples = {
+    Example{"uks ps --processes", "Every process of every sandbox."}};
 constexpr std::array kCompletionExamples = {
     Example{"source <(uks completion bash)", "Completion in the running bash."}};
 constexpr std::array kManExamples = {Example{"uks man | man -l -", "The manual page."}};
 
 constexpr Command kMain = {
-    "", kMainSynopses, "run code that nobody has read yet, behind a kernel of its own",
-    "uks runs a command behind a Linux-compatible kernel in user space. The command sees the host's "
-    "files read-only; what it changes in the current directory stays, what it writes elsewhere works "
+    "",
+    kMainSynopses,
+    "run code that nobody has read yet, behind a kernel of its own",
+    "uks runs a command behind a Linux-compatible kernel in user space. The command sees the "
+    "host's "
+    "files read-only; what it changes in the current directory stays, what it writes elsewhere "
+    "works "
     "and vanishes. Of the home directory it sees a short list, secrets are refused, credentials do "
     "not enter its environment, and its network is a loopback of its own. No root, daemon or user "
     "namespace is needed.\n",
-    kMainFlags, "", {}};
+    kMainFlags,
+    "",
+    {}};
 
 constexpr std::array kSubcommands = {
-    Command{"exec", kExecSynopses, "run a command in a new sandbox (or in the one called NAME)",
-            "Runs COMMAND in a new sandbox. It sees the host's files read-only; what it writes outside "
-            "the current directory vanishes afterwards. Of the home directory it sees a short list "
-            "(--explain). Flags end at `--'.\n",
-            kExecFlags, "", kExecExamples},
-    Command{"doctor", kDoctorSynopses, "say which features this host has, and what each missing one costs",
-            "Tries each kernel feature that uks can use and prints whether it is there, what it is good "
-            "for, and whether UKS_FEATURES has switched it off. The exit code is 0 if a sandbox can run "
+    Command{
+        "exec", kExecSynopses, "run a command in a new sandbox (or in the one called NAME)",
+        "Runs COMMAND in a new sandbox. It sees the host's files read-only; what it writes outside "
+        "the current directory vanishes afterwards. Of the home directory it sees a short list "
+        "(--explain). Flags end at `--'.\n",
+        kExecFlags, "", kExecExamples},
+    Command{"doctor", kDoctorSynopses,
+            "say which features this host has, and what each missing one costs",
+            "Tries each kernel feature that uks can use and prints whether it is there, what it is "
+            "good "
+            "for, and whether UKS_FEATURES has switched it off. The exit code is 0 if a sandbox "
+            "can run "
             "here, else 1.\n",
             kDoctorFlags, "", kDoctorExamples},
     Command{"ps", kPsSynopses, "list the running sandboxes of this user",
-            "Prints a line for each sandbox of the calling user (root: of all users): the process id of "
+            "Prints a line for each sandbox of the calling user (root: of all users): the process "
+            "id of "
             "its uks, how long it has run, how many host processes it has, and its command.\n",
             kPsFlags, "", kPsExamples},
     Command{"completion", kCompletionSynopses, "print the completion script for a shell",
-            "Prints the completion script for SHELL: bash, zsh or fish.\n", kHelpOnly, "bash zsh fish",
-            kCompletionExamples},
-    Command{"man", kManSynopses, "print the manual page as roff source", "Prints the manual page uks(1).\n",
-            kHelpOnly, "", kManExamples},
+            "Prints the completion script for SHELL: bash, zsh or fish.\n", kHelpOnly,
+            "bash zsh fish", kCompletionExamples},
+    Command{"man", kManSynopses, "print the manual page as roff source",
+            "Prints the manual page uks(1).\n", kHelpOnly, "", kManExamples},
 };
 
 constexpr std::array kExitCodes = {
@@ -179,28 +214,21 @@ constexpr std::array kExitCodes = {
 constexpr std::array kVariables = {
     Variable{"UKS_FEATURES",
              "Kernel features to do without, as a list such as -mseal,-landlock (for tests, and to "
-             "find out what a feature is worth): wait_killable, sync_wake, mseal, pidfd_thread, landlock, "
+             "find out what a feature is worth): wait_killable, sync_wake, mseal, pidfd_thread, "
+             "landlock, "
              "notify, fsgsbase, userns, proc_mem. Unknown names are errors."},
     Variable{"HOME", "The home directory to protect, beside that of the account in /etc/passwd."},
 };
 
 }  // namespace
 
-const Command& main_command() {
-  return kMain;
-}
-std::span<const Command> subcommands() {
-  return kSubcommands;
-}
+const Command& main_command() { return kMain; }
+std::span<const Command> subcommands() { return kSubcommands; }
 const Command* find_subcommand(std::string_view name) {
   const auto found = std::ranges::find(kSubcommands, name, &Command::name);
   return found == kSubcommands.end() ? nullptr : &*found;
 }
-std::span<const ExitCode> exit_codes() {
-  return kExitCodes;
-}
-std::span<const Variable> variables() {
-  return kVariables;
-}
+std::span<const ExitCode> exit_codes() { return kExitCodes; }
+std::span<const Variable> variables() { return kVariables; }
 
 }  // namespace uks::cli

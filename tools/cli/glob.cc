@@ -31,8 +31,6 @@ bool name_matches(std::string_view pattern, std::string_view name, bool ignore_c
   return p == pattern.size();
 }
 
-bool has_glob(std::string_view path) {
-  return path.find_first_of("*?") != std::string_view::npos;
-}
+bool has_glob(std::string_view path) { return path.find_first_of("*?") != std::string_view::npos; }
 
 }  // namespace uks::cli

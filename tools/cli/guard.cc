@@ -20,7 +20,9 @@ bool confine(pid_t sentry) {
   using namespace bpf;
   Policy policy(kill_process());
   policy.on(SYS_read, when(arg32(0).equals(kPipe), allow()));
-  policy.on(SYS_kill, when(arg32(0).equals(static_cast<uint32_t>(-sentry)) && arg32(1).equals(SIGKILL), allow()));
+  policy.on(
+      SYS_kill,
+      when(arg32(0).equals(static_cast<uint32_t>(-sentry)) && arg32(1).equals(SIGKILL), allow()));
   policy.on(SYS_exit_group, allow());
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && install(policy.compile());
 }

@@ -13,8 +13,8 @@ struct Guard {
   UniqueFd alive;  // the keeper's end of the pipe that the guard waits on
 };
 
-// Starts one: when this process ends, however it does, the whole process group of `sentry` is killed; stubs
-// cannot leave it. Call it as soon as the sentry exists.
+// Starts one: when this process ends, however it does, the whole process group of `sentry` is
+// killed; stubs cannot leave it. Call it as soon as the sentry exists.
 Result<Guard> start_guard(pid_t sentry);
 
 // Ends the guard without a kill. Call it while the sentry's number is still its own.

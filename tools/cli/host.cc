@@ -40,10 +40,11 @@ FileKind RealHost::kind(const std::string& path) const {
   const auto known = kinds_.find(path);
   if (known != kinds_.end()) return known->second;
   FileKind kind = FileKind::kMissing;
-  // Most rules are for names that the host does not have, many in directories that it does not have.
+  // Most rules are for names that the host does not have, many in directories that it does not
+  // have.
   const size_t slash = path.rfind('/');
-  const bool may_exist =
-      slash == std::string::npos || slash == 0 || this->kind(path.substr(0, slash)) != FileKind::kMissing;
+  const bool may_exist = slash == std::string::npos || slash == 0 ||
+                         this->kind(path.substr(0, slash)) != FileKind::kMissing;
   struct stat st;
   if (may_exist && ::lstat(path.c_str(), &st) == 0) {
     switch (st.st_mode & S_IFMT) {

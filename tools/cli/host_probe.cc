@@ -2,10 +2,10 @@
 #include "tools/cli/host_probe.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/magic.h>
 #include <linux/seccomp.h>
-#include <linux/filter.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
@@ -62,7 +62,8 @@ long make_listener(unsigned long flags) {
   sock_filter allow[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
   const sock_fprog program{1, allow};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -errno;
-  const long fd = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER | flags, &program);
+  const long fd = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                            SECCOMP_FILTER_FLAG_NEW_LISTENER | flags, &program);
   return fd < 0 ? -errno : fd;
 }
 
@@ -76,7 +77,8 @@ void probe_seccomp(HostProbe& probe) {
   const int found = in_child([] {
     const long fd = make_listener(SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
     if (fd < 0) return 0;
-    const int rc = ::ioctl(static_cast<int>(fd), SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+    const int rc = ::ioctl(static_cast<int>(fd), SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+                           SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
     return kKillable | (rc == 0 ? kSyncWake : 0);
   });
   probe.has[static_cast<size_t>(Feature::kWaitKillable)] = found > 0;
@@ -140,7 +142,8 @@ void probe_child_memory(HostProbe& probe) {
   int64_t copy = 0;
   const iovec local{&copy, sizeof copy};
   const iovec remote{const_cast<int64_t*>(&word), sizeof word};
-  probe.process_vm = ::process_vm_readv(pid, &local, 1, &remote, 1, 0) == sizeof copy && copy == word;
+  probe.process_vm =
+      ::process_vm_readv(pid, &local, 1, &remote, 1, 0) == sizeof copy && copy == word;
   probe.ptrace = ::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) == 0;
   const UniqueFd mem(::open(("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDWR | O_CLOEXEC));
   probe.has[static_cast<size_t>(Feature::kProcMem)] = mem.get() >= 0;
@@ -153,7 +156,8 @@ void probe_file_systems(HostProbe& probe) {
   probe.proc_mounted = ::statfs("/proc", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC &&
                        ::access("/proc/self/exe", F_OK) == 0;
   const std::string self = std::to_string(::getpid());
-  probe.children_list = ::access(("/proc/" + self + "/task/" + self + "/children").c_str(), R_OK) == 0;
+  probe.children_list =
+      ::access(("/proc/" + self + "/task/" + self + "/children").c_str(), R_OK) == 0;
   if (::statfs("/sys/fs/cgroup", &fs) == 0) {
     if (fs.f_type == CGROUP2_SUPER_MAGIC) probe.cgroup_version = 2;
     // Version 1 mounts a tmpfs with a directory for each controller there.
@@ -172,7 +176,8 @@ HostProbe probe_host() {
   probe.has[static_cast<size_t>(Feature::kPidfdThread)] = probe_pidfd_thread();
   constexpr unsigned long kHwcap2Fsgsbase = 2;
   probe.has[static_cast<size_t>(Feature::kFsgsbase)] = ::getauxval(AT_HWCAP2) & kHwcap2Fsgsbase;
-  const long abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  const long abi =
+      ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   probe.landlock_abi = abi > 0 ? static_cast<int>(abi) : 0;
   probe.has[static_cast<size_t>(Feature::kLandlock)] = abi > 0;
   probe_userns(probe);
@@ -182,7 +187,8 @@ HostProbe probe_host() {
   const auto status = RealHost().read_text("/proc/self/status", 1 << 16).value_or("");
   constexpr std::string_view kLine = "\nSeccomp_filters:\t";
   if (const size_t at = status.find(kLine); at != std::string::npos)
-    std::from_chars(status.data() + at + kLine.size(), status.data() + status.size(), probe.outer_filters);
+    std::from_chars(status.data() + at + kLine.size(), status.data() + status.size(),
+                    probe.outer_filters);
   return probe;
 }
 

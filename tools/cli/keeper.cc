@@ -117,7 +117,8 @@ void Keeper::read_messages() {
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
       return;
     }
-    if (!n || *n != sizeof message) return fail("internal: the sentry sent a message of a wrong size");
+    if (!n || *n != sizeof message)
+      return fail("internal: the sentry sent a message of a wrong size");
     handle(message, attached);
   }
 }
@@ -212,8 +213,11 @@ void Keeper::send(Op op, int32_t value, uint32_t seq, UniqueFd fd) {
 void Keeper::flush_outbox() {
   while (!outbox_.empty()) {
     Outgoing& next = outbox_.front();
-    const auto sent = uks::send_message(socket_.get(), &next.message, sizeof next.message, next.fd.get(), MSG_DONTWAIT);
-    if (!sent && (sent.error() == EAGAIN || sent.error() == ENOBUFS || sent.error() == ETOOMANYREFS)) break;
+    const auto sent = uks::send_message(socket_.get(), &next.message, sizeof next.message,
+                                        next.fd.get(), MSG_DONTWAIT);
+    if (!sent &&
+        (sent.error() == EAGAIN || sent.error() == ENOBUFS || sent.error() == ETOOMANYREFS))
+      break;
     outbox_.pop_front();  // sent, or nobody is there to read it
   }
   watch_socket();
@@ -230,7 +234,9 @@ void Keeper::watch_socket() {
 // Without it the promise that nothing outlives us would not hold.
 void Keeper::check_guard() {
   siginfo_t info = {};
-  if (::waitid(P_PID, static_cast<id_t>(guard_.child.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0)
+  if (::waitid(P_PID, static_cast<id_t>(guard_.child.pid), &info, WEXITED | WNOHANG | WNOWAIT) ==
+          0 &&
+      info.si_pid != 0)
     fail("internal: the guard was killed");
 }
 
@@ -238,9 +244,11 @@ void Keeper::child_ended() {
   // Its last words may lie in the socket still.
   read_messages();
   if (exit_code_) return;
-  // Reaped by tear_down() alone: until then its number stands for its group, which the guard may have to kill.
+  // Reaped by tear_down() alone: until then its number stands for its group, which the guard may
+  // have to kill.
   siginfo_t info = {};
-  if (::waitid(P_PID, static_cast<id_t>(sentry_.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+  if (::waitid(P_PID, static_cast<id_t>(sentry_.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+      info.si_pid != 0) {
     if (info.si_code != CLD_EXITED)
       return fail("internal: the sentry was killed by signal " + std::to_string(info.si_status));
     if (error_told_ && info.si_status != 0) return finish(info.si_status);
@@ -270,9 +278,7 @@ void Keeper::child_ended() {
   fail("internal: the gofer was killed by signal " + std::to_string(info.si_status));
 }
 
-void Keeper::finish(int code) {
-  exit_code_ = code;
-}
+void Keeper::finish(int code) { exit_code_ = code; }
 
 void Keeper::fail(const std::string& line) {
   print_notice(line);
@@ -281,11 +287,13 @@ void Keeper::fail(const std::string& line) {
 
 void Keeper::tear_down() {
   socket_.reset();
-  // Its group, the stubs, in the same moment: by PDEATHSIG alone they end only when it is torn down.
+  // Its group, the stubs, in the same moment: by PDEATHSIG alone they end only when it is torn
+  // down.
   ::kill(-sentry_.pid, SIGKILL);
   kill_now(sentry_);
   kill_now(gofer_);
-  // Killed, they are gone at once, or when a file system that hangs lets their threads go: that is not waited for.
+  // Killed, they are gone at once, or when a file system that hangs lets their threads go: that is
+  // not waited for.
   for (const Child* child : {&sentry_, &gofer_}) {
     pollfd ended = {.fd = child->pidfd.get(), .events = POLLIN, .revents = 0};
     (void)::poll(&ended, 1, 1000);

@@ -75,7 +75,8 @@ void reap_orphans(std::initializer_list<pid_t> spared) {
   for (;;) {
     siginfo_t info = {};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    if (std::ranges::find(spared, info.si_pid) != spared.end()) return;  // first in line; the keeper looks at it
+    if (std::ranges::find(spared, info.si_pid) != spared.end())
+      return;  // first in line; the keeper looks at it
     ::waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }

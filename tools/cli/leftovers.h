@@ -12,8 +12,8 @@ namespace uks::cli {
 // the sandbox (`exec uks` in a shell with background jobs) are reaped too: nobody else can.
 void reap_orphans(std::initializer_list<pid_t> spared);
 
-// Kills and reaps every child whose session is `session` but its leader, for at most `limit`. The sentry
-// leads a session of its own, its stubs cannot leave it, and nothing else is in it.
+// Kills and reaps every child whose session is `session` but its leader, for at most `limit`. The
+// sentry leads a session of its own, its stubs cannot leave it, and nothing else is in it.
 void kill_leftovers(pid_t session, std::chrono::milliseconds limit);
 
 }  // namespace uks::cli

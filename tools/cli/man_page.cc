@@ -6,7 +6,8 @@
 namespace uks::cli {
 namespace {
 
-// Text as roff source: '-' as the ASCII hyphen that flags are typed with; no line of it is a request.
+// Text as roff source: '-' as the ASCII hyphen that flags are typed with; no line of it is a
+// request.
 std::string escape(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -74,9 +75,12 @@ std::string man_page() {
   const Command& main = main_command();
   std::string out =
       ".\\\" Made by `uks man' from tools/cli/flag_table.cc.\n"
-      ".TH UKS 1 \"\" \"uks " + std::string(kVersion) + "\" \"User Commands\"\n"
+      ".TH UKS 1 \"\" \"uks " +
+      std::string(kVersion) +
+      "\" \"User Commands\"\n"
       ".SH NAME\n"
-      "uks \\- " + escape(main.summary) + "\n.SH SYNOPSIS\n";
+      "uks \\- " +
+      escape(main.summary) + "\n.SH SYNOPSIS\n";
   bool first = true;
   for (const Command& command : subcommands()) {
     for (const std::string_view synopsis : command.synopses) {

@@ -48,9 +48,7 @@ std::string parent_of(std::string_view path) {
   return slash == 0 || slash == std::string_view::npos ? "/" : std::string(path.substr(0, slash));
 }
 
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 size_t depth_of(std::string_view path) {
   return path == "/" ? 0 : static_cast<size_t>(std::ranges::count(path, '/'));

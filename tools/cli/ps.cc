@@ -29,10 +29,11 @@ std::string joined(const std::vector<std::string>& words) {
 }  // namespace
 
 std::string sandboxes_text(const std::vector<RunningSandbox>& sandboxes, bool processes) {
-  std::string out = fmt::format("{:>8} {:>6} {:>11} {:>9}  {}\n", "PID", "UID", "ELAPSED", "PROCESSES", "COMMAND");
+  std::string out = fmt::format("{:>8} {:>6} {:>11} {:>9}  {}\n", "PID", "UID", "ELAPSED",
+                                "PROCESSES", "COMMAND");
   for (const RunningSandbox& s : sandboxes) {
-    out += fmt::format("{:>8} {:>6} {:>11} {:>9}  {}\n", s.keeper, s.uid, duration(s.seconds), s.processes.size(),
-                       joined(s.command));
+    out += fmt::format("{:>8} {:>6} {:>11} {:>9}  {}\n", s.keeper, s.uid, duration(s.seconds),
+                       s.processes.size(), joined(s.command));
     if (!processes) continue;
     for (const SandboxProcess& p : s.processes) {
       out += fmt::format("{:>17}  {:<7} {:>4} thread{} {:>8} KiB\n", p.pid, p.role, p.threads,
@@ -54,8 +55,10 @@ std::string sandboxes_json(const std::vector<RunningSandbox>& sandboxes, bool pr
     if (processes) {
       one["processes"] = ordered_json::array();
       for (const SandboxProcess& p : s.processes) {
-        one["processes"].push_back(
-            {{"pid", p.pid}, {"role", p.role}, {"threads", p.threads}, {"resident_kib", p.resident_kib}});
+        one["processes"].push_back({{"pid", p.pid},
+                                    {"role", p.role},
+                                    {"threads", p.threads},
+                                    {"resident_kib", p.resident_kib}});
       }
     }
     list.push_back(std::move(one));

@@ -53,7 +53,9 @@ std::optional<Entry> read_entry(const Host& host, pid_t pid) {
   for (int field = 3; !rest.empty(); ++field) {
     while (rest.starts_with(' ')) rest.remove_prefix(1);
     const std::string_view word = rest.substr(0, rest.find(' '));
-    const auto number = [&](auto& out) { std::from_chars(word.data(), word.data() + word.size(), out); };
+    const auto number = [&](auto& out) {
+      std::from_chars(word.data(), word.data() + word.size(), out);
+    };
     if (field == 4) number(entry.parent);
     if (field == 20) number(entry.threads);
     if (field == 22) number(entry.start_ticks);
@@ -92,8 +94,9 @@ std::vector<std::string> arguments_of(const Host& host, pid_t pid) {
 
 bool same_program(pid_t a, pid_t b) {
   struct stat x, y;
-  return ::stat(proc_path(a, "exe").c_str(), &x) == 0 && ::stat(proc_path(b, "exe").c_str(), &y) == 0 &&
-         x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+  return ::stat(proc_path(a, "exe").c_str(), &x) == 0 &&
+         ::stat(proc_path(b, "exe").c_str(), &y) == 0 && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
 }
 
 // "sentry", "gofer", "guard" or nothing.
@@ -115,7 +118,8 @@ SandboxProcess describe(const Entry& entry, std::string role) {
 int64_t age_of(const Entry& entry) {
   timespec now;
   ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return std::max<int64_t>(0, now.tv_sec - static_cast<int64_t>(entry.start_ticks) / ::sysconf(_SC_CLK_TCK));
+  return std::max<int64_t>(
+      0, now.tv_sec - static_cast<int64_t>(entry.start_ticks) / ::sysconf(_SC_CLK_TCK));
 }
 
 void add_stubs(RunningSandbox& sandbox, const std::map<pid_t, Entry>& processes, pid_t sentry) {
@@ -128,7 +132,8 @@ void add_stubs(RunningSandbox& sandbox, const std::map<pid_t, Entry>& processes,
   });
   size_t zygotes = kZygotes;
   if (!children.empty()) {
-    const std::string status = RealHost().read_text(proc_path(children[0]->pid, "status"), 4096).value_or("");
+    const std::string status =
+        RealHost().read_text(proc_path(children[0]->pid, "status"), 4096).value_or("");
     const bool traced = status.find("\nTracerPid:\t") != std::string::npos &&
                         status.find("\nTracerPid:\t0\n") == std::string::npos;
     if (traced) zygotes = kTracedZygotes;
@@ -140,7 +145,8 @@ void add_stubs(RunningSandbox& sandbox, const std::map<pid_t, Entry>& processes,
 }  // namespace
 
 std::vector<std::string> command_of(const std::vector<std::string>& arguments) {
-  const std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
+  const std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1),
+                                      arguments.end());
   const ParsedArgs parsed = parse_args(rest);
   const auto* options = std::get_if<ExecOptions>(&parsed);
   return options ? options->command : rest;

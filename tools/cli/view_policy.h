@@ -37,8 +37,8 @@ struct Identity {
   bool virtual_root;  // --user 0 of a caller who is not root
 };
 
-// How the reason of a rule begins that refuses an entry of the secrets list in another user's home; the
-// home follows.
+// How the reason of a rule begins that refuses an entry of the secrets list in another user's home;
+// the home follows.
 inline constexpr std::string_view kOthersSecret = "secrets list, home of another user: ";
 
 struct View {

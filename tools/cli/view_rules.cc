@@ -107,7 +107,8 @@ void RuleBuilder::add_aliases() {
       // Rules have no other way to write these.
       std::ranges::replace(name, '*', '?');
       if (!tail.empty()) name = join(name, tail);
-      aliases.push_back({std::move(name), rule.action, rule.track, rule.reason + " (another mount)"});
+      aliases.push_back(
+          {std::move(name), rule.action, rule.track, rule.reason + " (another mount)"});
     }
   }
   for (GoferRule& alias : aliases) {

@@ -5,8 +5,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "sentry/fs/tty/tty.h"
 #include "sentry/fs/tmpfs/tmpfs.h"
+#include "sentry/fs/tty/tty.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"

@@ -10,11 +10,11 @@ namespace uks {
 namespace {
 
 constexpr uint32_t kTtyGroup = 5;
-constexpr uint64_t kSize = 1 << 20;     // bytes; extended attributes are all that could take them
-constexpr uint64_t kPtmxInode = 2;      // as on Linux, where terminal N is inode N + 3
+constexpr uint64_t kSize = 1 << 20;  // bytes; extended attributes are all that could take them
+constexpr uint64_t kPtmxInode = 2;   // as on Linux, where terminal N is inode N + 3
 constexpr uint64_t kFirstSlaveInode = 3;
 constexpr uint32_t kDevptsMagic = 0x1cd1;
-constexpr unsigned kSlaveMajor = 136;   // Documentation/admin-guide/devices.txt
+constexpr unsigned kSlaveMajor = 136;  // Documentation/admin-guide/devices.txt
 
 NewNode device_node(uint32_t mode, uint32_t uid, uint32_t gid, uint64_t rdev) {
   return {.mode = S_IFCHR | mode, .uid = uid, .gid = gid, .rdev = rdev};
@@ -36,7 +36,9 @@ class PtmxInode final : public TmpfsInode {
  public:
   // `keep`: null for a node in the root itself, which cannot be reached without it.
   PtmxInode(Tmpfs& fs, uint64_t ino, DevptsRoot& root, Ref<DevptsRoot> keep)
-      : TmpfsInode(fs, device_node(0666, 0, 0, makedev(5, 2)), ino), root_(root), keep_(std::move(keep)) {}
+      : TmpfsInode(fs, device_node(0666, 0, 0, makedev(5, 2)), ino),
+        root_(root),
+        keep_(std::move(keep)) {}
   Result<Ref<File>> open(Task& task, const Path& path, int flags) override {
     return root_.open_master(task, path, flags & ~O_NOCTTY);
   }
@@ -61,15 +63,17 @@ Result<struct statfs> Devpts::statfs() {
 DevptsRoot::DevptsRoot(Devpts& fs, Kernel& kernel)
     : TmpfsInode(fs, {.mode = S_IFDIR | 0755, .uid = 0, .gid = 0, .rdev = 0}, 1), kernel_(kernel) {}
 
-// ptmx_open(). The terminal lives as long as its master: then forget() takes the name, which holds it.
+// ptmx_open(). The terminal lives as long as its master: then forget() takes the name, which holds
+// it.
 Result<Ref<File>> DevptsRoot::open_master(Task& task, Path path, int flags) {
   int index = 0;
   while (child(std::to_string(index))) ++index;
   if (index >= Devpts::kMaxTerminals) return Err(ENOSPC);
   auto pty = make_ref<Pty>(kernel_, Ref<DevptsRoot>(this), index);
   const auto node = device_node(0620, task.creds().fsuid, kTtyGroup, pty->device());
-  TRY(attach(std::to_string(index), make_ref<SlaveInode>(static_cast<Tmpfs&>(fs()), node,
-                                                         kFirstSlaveInode + static_cast<uint64_t>(index), pty)));
+  TRY(attach(std::to_string(index),
+             make_ref<SlaveInode>(static_cast<Tmpfs&>(fs()), node,
+                                  kFirstSlaveInode + static_cast<uint64_t>(index), pty)));
   return make_ref<PtyFile>(std::move(path), flags, std::move(pty), true);
 }
 
@@ -88,9 +92,11 @@ Ref<DevptsRoot> make_devpts_root(Kernel& kernel) {
   return root;
 }
 
-// The minor number has 20 bits; device numbers of terminals beyond 255 use the next majors on Linux.
+// The minor number has 20 bits; device numbers of terminals beyond 255 use the next majors on
+// Linux.
 uint64_t Pty::device() const {
-  return makedev(kSlaveMajor + static_cast<unsigned>(index_) / 256, static_cast<unsigned>(index_) % 256);
+  return makedev(kSlaveMajor + static_cast<unsigned>(index_) / 256,
+                 static_cast<unsigned>(index_) % 256);
 }
 
 }  // namespace uks

@@ -29,11 +29,14 @@ class DevptsRoot final : public TmpfsInode {
 
   Result<Ref<Inode>> mknod(std::string_view, const NewNode&) override { return Err(EPERM); }
   Result<Ref<Inode>> mkdir(std::string_view, const NewNode&) override { return Err(EPERM); }
-  Result<Ref<Inode>> symlink(std::string_view, std::string_view, const NewNode&) override { return Err(EPERM); }
+  Result<Ref<Inode>> symlink(std::string_view, std::string_view, const NewNode&) override {
+    return Err(EPERM);
+  }
   Result<void> link(std::string_view, Inode&) override { return Err(EPERM); }
   Result<void> unlink(std::string_view, Inode&) override { return Err(EPERM); }
   Result<void> rmdir(std::string_view, Inode&) override { return Err(EPERM); }
-  Result<void> rename(std::string_view, Inode&, Inode&, std::string_view, Inode*, unsigned) override {
+  Result<void> rename(std::string_view, Inode&, Inode&, std::string_view, Inode*,
+                      unsigned) override {
     return Err(EPERM);
   }
   Result<Ref<Inode>> create_unnamed(const NewNode&) override { return Err(EOPNOTSUPP); }

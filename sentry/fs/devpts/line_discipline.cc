@@ -21,7 +21,8 @@ bool is_control(char c) {
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 bool is_word(char c) {
   const auto u = static_cast<unsigned char>(c);
-  return (u >= '0' && u <= '9') || (u >= 'A' && u <= 'Z') || (u >= 'a' && u <= 'z') || u == '_' || u >= 0xc0;
+  return (u >= '0' && u <= '9') || (u >= 'A' && u <= 'Z') || (u >= 'a' && u <= 'z') || u == '_' ||
+         u >= 0xc0;
 }
 char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 char to_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; }
@@ -294,7 +295,8 @@ void LineDiscipline::echo_raw(char c) { process_output(c); }
 
 size_t LineDiscipline::readable_bytes() const {
   if (!canonical()) return input_.size();
-  return static_cast<size_t>(std::count_if(input_.begin(), input_.begin() + static_cast<ptrdiff_t>(canon_count_),
+  return static_cast<size_t>(std::count_if(input_.begin(),
+                                           input_.begin() + static_cast<ptrdiff_t>(canon_count_),
                                            [](const Cell& cell) { return !cell.eof; }));
 }
 

@@ -1,5 +1,5 @@
-// The line discipline of a pseudo terminal: what N_TTY (drivers/tty/n_tty.c) makes of typed bytes and
-// of written ones. Knows nothing of files, tasks or signals; the owner asks and is told.
+// The line discipline of a pseudo terminal: what N_TTY (drivers/tty/n_tty.c) makes of typed bytes
+// and of written ones. Knows nothing of files, tasks or signals; the owner asks and is told.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -33,8 +33,8 @@ class LineDiscipline {
   void set_termios(const KernelTermios& termios);
 
   // ---- Keyboard side.
-  // How many bytes receive() takes now without losing any that matters: 0 when the program must read
-  // first.
+  // How many bytes receive() takes now without losing any that matters: 0 when the program must
+  // read first.
   size_t input_room() const;
   // One typed byte. Returns the signal that it stands for (SIGINT, SIGQUIT, SIGTSTP), else 0.
   int receive(char c);
@@ -45,8 +45,8 @@ class LineDiscipline {
   bool canonical() const;
   // What FIONREAD says.
   size_t readable_bytes() const;
-  // What one read(2) of at most `n` bytes gives, one line if canonical; empty also for an end of file.
-  // `used`: what drop() is to be told once the reader has it.
+  // What one read(2) of at most `n` bytes gives, one line if canonical; empty also for an end of
+  // file. `used`: what drop() is to be told once the reader has it.
   std::string peek(size_t n, size_t& used) const;
   void drop(size_t used);
   void flush_input();

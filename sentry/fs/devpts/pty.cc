@@ -23,7 +23,9 @@ Pty::Pty(Kernel& kernel, Ref<DevptsRoot> root, int index)
 
 Pty::~Pty() = default;
 
-Result<Ref<File>> Pty::open_again(Task&, Path path, int flags) { return open_slave(std::move(path), flags); }
+Result<Ref<File>> Pty::open_again(Task&, Path path, int flags) {
+  return open_slave(std::move(path), flags);
+}
 
 // pty_open().
 Result<Ref<File>> Pty::open_slave(Path path, int flags) {
@@ -105,7 +107,8 @@ void Pty::type(std::string_view bytes) {
     if (signo == 0) continue;
     // Repetitions are one: standard signals do not queue.
     if (signals.empty() || signals.back() != signo) signals.push_back(signo);
-    if (!(line_.termios().lflag & NOFLSH)) set_packet_status(TIOCPKT_FLUSHREAD | TIOCPKT_FLUSHWRITE);
+    if (!(line_.termios().lflag & NOFLSH))
+      set_packet_status(TIOCPKT_FLUSHREAD | TIOCPKT_FLUSHWRITE);
   }
   if (line_.stopped() != was_stopped) {
     if (line_.stopped()) {

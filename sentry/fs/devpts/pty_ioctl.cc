@@ -46,7 +46,8 @@ Result<int64_t> Pty::set_termios(Task& task, uint64_t arg, size_t size, bool flu
     const bool plain = plain_flow_control(now);
     set_packet_status(plain ? TIOCPKT_DOSTOP : TIOCPKT_NOSTOP, TIOCPKT_DOSTOP | TIOCPKT_NOSTOP);
   }
-  if (((old.lflag ^ now.lflag) & EXTPROC) || (now.lflag & EXTPROC)) set_packet_status(TIOCPKT_IOCTL);
+  if (((old.lflag ^ now.lflag) & EXTPROC) || (now.lflag & EXTPROC))
+    set_packet_status(TIOCPKT_IOCTL);
   wake_all();
   return 0;
 }

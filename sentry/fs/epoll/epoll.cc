@@ -15,8 +15,8 @@ constexpr uint32_t kPrivateBits = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEX
 constexpr uint32_t kExclusiveAllowed =
     EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 
-// How many paths of 2, 3, 4, 5 epolls may lead to one file; any number of paths of one (path_limits in the
-// kernel).
+// How many paths of 2, 3, 4, 5 epolls may lead to one file; any number of paths of one (path_limits
+// in the kernel).
 constexpr std::array<int, Epoll::kMaxNesting> kPathLimits = {500, 100, 50, 10};
 uint64_t last_round = 0;  // of walks over epolls, under the kernel lock
 
@@ -43,9 +43,7 @@ void EpollItem::on_wake(uint32_t) {
 
 Epoll::Epoll(Ref<Inode> inode) : File(Path{}, O_RDWR), inode_(std::move(inode)) {}
 
-Epoll::~Epoll() {
-  items_.clear();
-}
+Epoll::~Epoll() { items_.clear(); }
 
 void Epoll::set_ready(EpollItem& item) {
   if (!item.ready_) {
@@ -194,7 +192,8 @@ std::vector<GuestEpollEvent> Epoll::collect(size_t max, std::vector<Used>& used)
       continue;
     }
     events.push_back({happened, item.data_});
-    if (item.events_ & (EPOLLONESHOT | EPOLLET)) used.push_back({{item.fd_, &item.file_}, item.events_});
+    if (item.events_ & (EPOLLONESHOT | EPOLLET))
+      used.push_back({{item.fd_, &item.file_}, item.events_});
     if (item.events_ & EPOLLONESHOT) {
       item.events_ &= kPrivateBits;
       clear_ready(item);

@@ -58,8 +58,8 @@ class Epoll final : public File {
   WaitQueue* wait_queue() override { return &queue_; }
   std::string fdinfo() const override;
 
-  // epoll_ctl(2). EPERM: the file cannot be polled. ELOOP: a circle, or too deep; EINVAL also: too many
-  // paths of epolls lead to one file. EEXIST, ENOENT, ENOSPC.
+  // epoll_ctl(2). EPERM: the file cannot be polled. ELOOP: a circle, or too deep; EINVAL also: too
+  // many paths of epolls lead to one file. EEXIST, ENOENT, ENOSPC.
   Result<void> add(int fd, File& file, GuestEpollEvent event);
   Result<void> modify(int fd, File& file, GuestEpollEvent event);
   Result<void> remove(int fd, File& file);
@@ -82,12 +82,12 @@ class Epoll final : public File {
   void clear_ready(EpollItem& item);
   // Registers on the file's queue and looks at once whether it is ready.
   void watch(EpollItem& item);
-  // How many levels of epolls lie below this one; nullopt: `target` is among them, or too many. Each epoll
-  // is looked at once a round (`visit_round_`), by however many paths it is reached.
+  // How many levels of epolls lie below this one; nullopt: `target` is among them, or too many.
+  // Each epoll is looked at once a round (`visit_round_`), by however many paths it is reached.
   std::optional<int> depth_below(const Epoll* target, int budget) const;
   int depth_above(int budget) const;
-  // Whether no file below, directly or not, is reached by too many paths (reverse_path_check() in the
-  // kernel): each wake-up walks all of them.
+  // Whether no file below, directly or not, is reached by too many paths (reverse_path_check() in
+  // the kernel): each wake-up walks all of them.
   bool paths_below_fit() const;
   using PathCounts = std::array<int, kMaxNesting + 1>;  // by length less 1
   static bool paths_fit(const File& file, PathCounts& counts, size_t length);

@@ -57,7 +57,8 @@ Result<size_t> GoferInode::read_at(int64_t pos, std::span<char> buffer) {
     int error = 0;
     {
       Unlocked unlocked;
-      n = ::pread(fd->get(), buffer.data() + done, buffer.size() - done, pos + static_cast<off_t>(done));
+      n = ::pread(fd->get(), buffer.data() + done, buffer.size() - done,
+                  pos + static_cast<off_t>(done));
       if (n < 0) error = errno;
     }
     if (n < 0) return Err(error);
@@ -72,7 +73,8 @@ Result<size_t> GoferInode::write_indirectly(int64_t pos, std::string_view bytes)
   Ref<GoferInode> self(this);
   const std::string copy(bytes.substr(0, kMost));
   const gofer::NodeId id = id_;
-  auto written = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.write(id, static_cast<uint64_t>(pos), copy); });
+  auto written = gofer_fs().rpc(
+      [&](gofer::GoferClient& c) { return c.write(id, static_cast<uint64_t>(pos), copy); });
   forget_attr();
   return written;
 }
@@ -91,7 +93,8 @@ Result<size_t> GoferFile::pread(Task&, IoSink& sink, int64_t pos) {
     }
     if (n < 0) return done ? Result<size_t>(done) : Err(error);
     if (n == 0) break;
-    if (auto r = sink.commit(static_cast<size_t>(n)); !r) return done ? Result<size_t>(done) : Err(r.error());
+    if (auto r = sink.commit(static_cast<size_t>(n)); !r)
+      return done ? Result<size_t>(done) : Err(r.error());
     done += static_cast<size_t>(n);
     if (static_cast<size_t>(n) < span.size()) break;
   }
@@ -111,7 +114,8 @@ Result<size_t> GoferFile::pwrite(Task&, IoSource& source, int64_t pos) {
     }
     auto span = *peeked;
     if (fd_->indirect()) {
-      const auto end = append ? static_cast<int64_t>(TRY(file_size())) : pos + static_cast<int64_t>(done);
+      const auto end =
+          append ? static_cast<int64_t>(TRY(file_size())) : pos + static_cast<int64_t>(done);
       auto written = inode_->write_indirectly(end, {span.data(), span.size()});
       if (!written) return done ? Result<size_t>(done) : Err(written.error());
       source.advance(*written);

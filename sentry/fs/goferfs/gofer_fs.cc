@@ -12,7 +12,8 @@ HostFd::~HostFd() {
   // The last descriptor of a removed file frees its blocks.
   constexpr off_t kMuch = off_t{16} << 20;
   struct stat st;
-  if (host_fstat(fd_.get(), &st) == 0 && st.st_nlink == 0 && st.st_size > kMuch) close_later(std::move(fd_), nullptr);
+  if (host_fstat(fd_.get(), &st) == 0 && st.st_nlink == 0 && st.st_size > kMuch)
+    close_later(std::move(fd_), nullptr);
 }
 
 Result<Ref<GoferInode>> GoferFs::attach() {
@@ -35,8 +36,8 @@ Ref<GoferInode> GoferFs::inode_for(const gofer::NodeAttr& node) {
     if (known.id_ == node.id) {
       ++known.lookups_;
     } else {
-      // Another name of the same file (a hard link), or the old id was given up: the newest id is the
-      // one that surely leads somewhere.
+      // Another name of the same file (a hard link), or the old id was given up: the newest id is
+      // the one that surely leads somewhere.
       give_back(known.id_, known.lookups_, false);
       known.id_ = node.id;
       known.lookups_ = 1;

@@ -33,9 +33,10 @@ class HostFd : public RefCounted {
 
 class GoferFs : public FileSystem {
  public:
-  // `ttl`: how long names and attributes are believed, in nanoseconds. Host-side edits show after at
-  // most twice that.
-  GoferFs(gofer::GoferClient& client, uint32_t tree, MonotonicNs ttl) : client_(client), tree_(tree), ttl_(ttl) {}
+  // `ttl`: how long names and attributes are believed, in nanoseconds. Host-side edits show after
+  // at most twice that.
+  GoferFs(gofer::GoferClient& client, uint32_t tree, MonotonicNs ttl)
+      : client_(client), tree_(tree), ttl_(ttl) {}
   const char* type() const override { return "uks"; }
   Result<struct statfs> statfs() override;
   MonotonicNs name_ttl() const override { return ttl_; }
@@ -96,9 +97,10 @@ class GoferFs : public FileSystem {
   std::vector<uint64_t> devices_;  // host devices met so far; the root's is the first
   std::vector<gofer::Forget> forgets_;
   MonotonicNs forget_by_ = kNever;
-  size_t names_ = 0;                    // in the caches of all directories
-  std::list<GoferInode*> named_dirs_;   // with cached names; those seen longest ago first
-  std::vector<Ref<GoferInode>> with_fds_;  // a clock of inodes that cache descriptors; may hold null
+  size_t names_ = 0;                   // in the caches of all directories
+  std::list<GoferInode*> named_dirs_;  // with cached names; those seen longest ago first
+  std::vector<Ref<GoferInode>>
+      with_fds_;  // a clock of inodes that cache descriptors; may hold null
   size_t clock_hand_ = 0;
 };
 
@@ -115,12 +117,13 @@ class GoferInode : public Inode {
   void prefetch(std::span<const std::string_view> names) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
-  Result<Ref<Inode>> symlink(std::string_view name, std::string_view target, const NewNode& node) override;
+  Result<Ref<Inode>> symlink(std::string_view name, std::string_view target,
+                             const NewNode& node) override;
   Result<void> link(std::string_view name, Inode& inode) override;
   Result<void> unlink(std::string_view name, Inode& child) override;
   Result<void> rmdir(std::string_view name, Inode& child) override;
-  Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
-                      Inode* target, unsigned flags) override;
+  Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir,
+                      std::string_view new_name, Inode* target, unsigned flags) override;
   Result<std::vector<DirEntry>> list() override;
   Result<std::string> link_text() override;
   Result<Ref<File>> open(Task& task, const Path& path, int flags) override;
@@ -155,8 +158,8 @@ class GoferInode : public Inode {
   // A name was made here by us, by a call that began at `version`.
   Result<Ref<Inode>> made(std::string_view name, const gofer::NodeAttr& node, uint32_t version,
                           const gofer::Attr& after);
-  // This directory's names were changed by us; `after`: its attributes then, which hold unless there
-  // were other changes since `version`.
+  // This directory's names were changed by us; `after`: its attributes then, which hold unless
+  // there were other changes since `version`.
   void changed(uint32_t version, const gofer::Attr& after);
 
   gofer::NodeId id_;
@@ -168,8 +171,9 @@ class GoferInode : public Inode {
   uint32_t attr_version_ = 0;  // own changes: an answer asked for before them is old
   uint32_t changes_ = 0;       // likewise for names
   std::unordered_map<std::string, Name, StringHash, std::equal_to<>> names_;
-  std::list<GoferInode*>::iterator named_position_;  // in GoferFs::named_dirs_, while `names_` is not empty
-  bool names_used_ = false;                          // since the clock came by
+  std::list<GoferInode*>::iterator
+      named_position_;       // in GoferFs::named_dirs_, while `names_` is not empty
+  bool names_used_ = false;  // since the clock came by
   std::optional<std::string> link_target_;
   Ref<HostFd> read_fd_, write_fd_;
   size_t clock_slot_ = 0;

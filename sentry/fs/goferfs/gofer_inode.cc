@@ -129,7 +129,8 @@ Result<void> GoferInode::setattr(const SetAttr& c) {
   }
   gofer::NodeId id = id_;
   ++attr_version_;
-  auto fresh = TRY(gofer_fs().rpc([&](gofer::GoferClient& client) { return client.setattr(id, s); }));
+  auto fresh =
+      TRY(gofer_fs().rpc([&](gofer::GoferClient& client) { return client.setattr(id, s); }));
   ++attr_version_;
   update(fresh);
   return {};
@@ -137,7 +138,8 @@ Result<void> GoferInode::setattr(const SetAttr& c) {
 
 void GoferInode::set_name(std::string_view name, Ref<GoferInode> inode) {
   const MonotonicNs until = monotonic_now() + gofer_fs().ttl_;
-  const bool fresh = names_.insert_or_assign(std::string(name), Name{std::move(inode), until}).second;
+  const bool fresh =
+      names_.insert_or_assign(std::string(name), Name{std::move(inode), until}).second;
   if (fresh) gofer_fs().note_name(*this);
 }
 
@@ -204,8 +206,8 @@ void GoferInode::changed(uint32_t version, const gofer::Attr& after) {
   }
 }
 
-Result<Ref<Inode>> GoferInode::made(std::string_view name, const gofer::NodeAttr& node, uint32_t version,
-                                    const gofer::Attr& after) {
+Result<Ref<Inode>> GoferInode::made(std::string_view name, const gofer::NodeAttr& node,
+                                    uint32_t version, const gofer::Attr& after) {
   auto inode = gofer_fs().inode_for(node);
   set_name(name, inode);
   changed(version, after);
@@ -231,18 +233,21 @@ Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node)
   uint32_t version = attr_version_;
   gofer::Attr after;
   if (S_ISREG(node.mode)) {
-    auto created = gofer_fs().rpc(
-        [&](gofer::GoferClient& c) { return c.create(id, key, node.mode & 0777, O_RDWR | O_EXCL, owner, &after); });
+    auto created = gofer_fs().rpc([&](gofer::GoferClient& c) {
+      return c.create(id, key, node.mode & 0777, O_RDWR | O_EXCL, owner, &after);
+    });
     if (!created) return not_made(key, created.error());
     auto inode = TRY(made(key, created->node, version, after));
     if (created->fd) {
       auto* file = static_cast<GoferInode*>(inode.get());
-      file->write_fd_ = make_ref<HostFd>(std::move(created->fd), created->node.attr.flags & gofer::kAttrIndirect);
+      file->write_fd_ =
+          make_ref<HostFd>(std::move(created->fd), created->node.attr.flags & gofer::kAttrIndirect);
       gofer_fs().note_fd(*file);
     }
     return inode;
   }
-  auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.mknod(id, key, node.mode, owner, &after); });
+  auto made_node = gofer_fs().rpc(
+      [&](gofer::GoferClient& c) { return c.mknod(id, key, node.mode, owner, &after); });
   if (!made_node) return not_made(key, made_node.error());
   return made(key, *made_node, version, after);
 }
@@ -260,7 +265,8 @@ Result<Ref<Inode>> GoferInode::mkdir(std::string_view name, const NewNode& node)
   return made(key, *made_node, version, after);
 }
 
-Result<Ref<Inode>> GoferInode::symlink(std::string_view name, std::string_view target, const NewNode& node) {
+Result<Ref<Inode>> GoferInode::symlink(std::string_view name, std::string_view target,
+                                       const NewNode& node) {
   if (target.size() > gofer::kMaxLinkTarget) return Err(ENAMETOOLONG);
   Ref<GoferInode> self(this);
   std::string key(name), text(target);
@@ -280,7 +286,8 @@ Result<void> GoferInode::link(std::string_view name, Inode& inode) {
   gofer::NodeId id = id_, node = target->id_;
   uint32_t version = attr_version_;
   gofer::Attr after;
-  auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.link(node, id, key, &after); });
+  auto made_node =
+      gofer_fs().rpc([&](gofer::GoferClient& c) { return c.link(node, id, key, &after); });
   if (!made_node) return not_made(key, made_node.error());
   TRY(made(key, *made_node, version, after));
   target->forget_attr();
@@ -330,9 +337,10 @@ Result<void> GoferInode::rmdir(std::string_view name, Inode& child) {
   return {};
 }
 
-Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
-                                Inode* target, unsigned flags) {
-  Ref<GoferInode> self(this), to(static_cast<GoferInode*>(&new_dir)), moved(static_cast<GoferInode*>(&source));
+Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode& new_dir,
+                                std::string_view new_name, Inode* target, unsigned flags) {
+  Ref<GoferInode> self(this), to(static_cast<GoferInode*>(&new_dir)),
+      moved(static_cast<GoferInode*>(&source));
   Ref<GoferInode> replaced(static_cast<GoferInode*>(target));
   std::string from_name(old_name), to_name(new_name);
   gofer::NodeId from_id = id_, to_id = to->id_;
@@ -355,14 +363,16 @@ Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode&
   moved->forget_attr();
   if (to_after.flags & gofer::kAttrCopied) {
     // What is open keeps the original, which has no name any more.
-    if (auto copy = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.lookup(to_id, to_name); })) moved->rebind(*copy);
+    if (auto copy = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.lookup(to_id, to_name); }))
+      moved->rebind(*copy);
   }
   return {};
 }
 
 void GoferInode::rebind(const gofer::NodeAttr& node) {
   GoferFs& fs = gofer_fs();
-  if (auto it = fs.inodes_.find(key_); it != fs.inodes_.end() && it->second == this) fs.inodes_.erase(it);
+  if (auto it = fs.inodes_.find(key_); it != fs.inodes_.end() && it->second == this)
+    fs.inodes_.erase(it);
   fs.give_back(id_, lookups_, true);
   fs.drop_fds(*this);
   read_fd_ = {};
@@ -380,14 +390,16 @@ Result<std::vector<DirEntry>> GoferInode::list() {
   Ref<GoferInode> self(this);
   gofer::NodeId id = id_;
   uint32_t changes = changes_;
-  auto entries = TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.read_directory(id, true); }));
+  auto entries =
+      TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.read_directory(id, true); }));
   std::vector<DirEntry> out;
   out.reserve(entries.size());
   // The attributes that came along answer the stat of each name that usually follows.
   bool keep = changes == changes_ && entries.size() <= GoferFs::kMaxNames / 2;
   for (auto& e : entries) {
     if (e.id == gofer::kNoNode) {
-      if (e.attr.mode) out.push_back({std::move(e.name), gofer_fs().guest_ino(e.attr), dirent_type(e.attr.mode)});
+      if (e.attr.mode)
+        out.push_back({std::move(e.name), gofer_fs().guest_ino(e.attr), dirent_type(e.attr.mode)});
       continue;
     }
     auto inode = gofer_fs().inode_for({e.id, e.attr});
@@ -410,7 +422,7 @@ Result<struct statfs> GoferInode::statfs() {
   Ref<GoferInode> self(this);
   gofer::NodeId id = id_;
   auto s = TRY(gofer_fs().rpc([id](gofer::GoferClient& c) { return c.statfs(id); }));
-  struct statfs out {};
+  struct statfs out{};
   out.f_type = static_cast<long>(s.type);
   out.f_bsize = static_cast<long>(s.bsize);
   out.f_blocks = s.blocks;

@@ -109,9 +109,7 @@ Result<size_t> HostStream::read_some(std::span<char> to) {
   return static_cast<size_t>(n);
 }
 
-size_t HostStream::write_limit() const {
-  return terminal ? kTerminalChunk : kChunk;
-}
+size_t HostStream::write_limit() const { return terminal ? kTerminalChunk : kChunk; }
 
 Result<size_t> HostStream::write_some(std::span<const char> from) {
   if (watched_) {

@@ -70,12 +70,8 @@ Result<Attr> HostInode::getattr() {
 
 }  // namespace
 
-Ref<Inode> make_host_inode(HostStream& stream) {
-  return make_ref<HostInode>(stream);
-}
+Ref<Inode> make_host_inode(HostStream& stream) { return make_ref<HostInode>(stream); }
 
-void detach_host_inode(Inode& inode) {
-  static_cast<HostInode&>(inode).detach();
-}
+void detach_host_inode(Inode& inode) { static_cast<HostInode&>(inode).detach(); }
 
 }  // namespace uks

@@ -48,7 +48,8 @@ Result<int64_t> set(Task& task, int fd, uint32_t request, uint64_t arg, size_t s
 
 Result<Ref<File>> Terminal::open_again(Task&, Path path, int flags) {
   if (!stream_) return Err(ENXIO);
-  return open_host_stream(Ref<HostStream>(static_cast<HostStream*>(stream_.get())), std::move(path), flags);
+  return open_host_stream(Ref<HostStream>(static_cast<HostStream*>(stream_.get())), std::move(path),
+                          flags);
 }
 
 void Terminal::keep_stream(Ref<HostStream> stream) { stream_ = std::move(stream); }
@@ -66,7 +67,8 @@ Result<void> Terminal::check_write(Task& task, int host_fd) {
   return check_background(task, SIGTTOU);
 }
 
-Result<int64_t> Terminal::ioctl(Task& task, File& file, int host_fd, uint32_t request, uint64_t arg) {
+Result<int64_t> Terminal::ioctl(Task& task, File& file, int host_fd, uint32_t request,
+                                uint64_t arg) {
   switch (request) {
     case TCGETS:
       return get(task, host_fd, request, arg, kTermiosSize);

@@ -22,8 +22,8 @@ class TtyNode final : public TmpfsInode {
   TtyNode(Tmpfs& fs, const NewNode& node, uint64_t ino, uint64_t device)
       : TmpfsInode(fs, node, ino), device_(device) {}
 
-  // The guest's own descriptors of the terminal are the authority: with none left in its session, there
-  // is nothing to open.
+  // The guest's own descriptors of the terminal are the authority: with none left in its session,
+  // there is nothing to open.
   Result<Ref<File>> open(Task& task, const Path& path, int flags) override {
     if (controlling_terminal_device(task.group()) != device_) return Err(ENXIO);
     return open_controlling_terminal(task, path, flags);
@@ -40,7 +40,8 @@ Result<void> expose_terminal(Task& task, HostFile& file, unsigned index) {
   const std::string& name = stream.name();
   if (!stream.terminal || !name.starts_with("/dev/")) return {};
   const size_t slash = name.rfind('/');
-  const Path place = TRY(resolve(task, task.fs().root, name.substr(0, slash), kFollowLast | kMustBeDir));
+  const Path place =
+      TRY(resolve(task, task.fs().root, name.substr(0, slash), kFollowLast | kMustBeDir));
   // Only in the sandbox's own /dev. devpts, too, is a tmpfs at heart.
   const bool in_devpts = strcmp(place.inode()->fs().type(), "devpts") == 0;
   if (!in_devpts && strcmp(place.inode()->fs().type(), "tmpfs") != 0) return {};
@@ -56,8 +57,9 @@ Result<void> expose_terminal(Task& task, HostFile& file, unsigned index) {
   attributes.uid = task.creds().euid;
   attributes.gid = kTtyGroup;
   attributes.rdev = stream.terminal->device();
-  auto node = make_ref<TtyNode>(static_cast<Tmpfs&>(dir.fs()), attributes,
-                                (in_devpts ? kFirstInDevpts : kFirstInode) + index, attributes.rdev);
+  auto node =
+      make_ref<TtyNode>(static_cast<Tmpfs&>(dir.fs()), attributes,
+                        (in_devpts ? kFirstInDevpts : kFirstInode) + index, attributes.rdev);
   TRY(dir.attach(last, node));
   stream.set_inode(node);
   return {};

@@ -8,9 +8,9 @@
 
 #include <algorithm>
 
-#include "sentry/task/kernel_lock.h"
 #include "platform/platform.h"
 #include "sentry/task/kernel.h"
+#include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
 #include "sentry/vfs/anon.h"
 
@@ -183,7 +183,8 @@ Result<int> MemfdInode::read_only_fd(keeper::Channel& keeper) {
 
 Result<MappableFd> MemfdFile::mappable_fd(Task& task, int prot, bool shared) {
   if (!readable() || (shared && (prot & PROT_WRITE) && !writable())) return Err(EACCES);
-  const int fd = writable() ? inode_->fd() : TRY(inode_->read_only_fd(task.kernel().platform->keeper()));
+  const int fd =
+      writable() ? inode_->fd() : TRY(inode_->read_only_fd(task.kernel().platform->keeper()));
   auto pages = inode_->host().pledge();
   if (!pages) return Err(pages.error() == ENOSPC ? Errno{ENOMEM} : pages.error());
   return MappableFd{.fd = fd, .host_offset = 0, .shared_key = true, .pages = std::move(*pages)};

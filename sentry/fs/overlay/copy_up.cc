@@ -55,7 +55,8 @@ Result<Ref<TmpfsInode>> OverlayInode::make_copy(uint64_t max_bytes, uint32_t& ot
   Ref<Inode> low = lower_;
   Attr a = TRY(low->getattr());
   TRY(overlay().upper_fs_->check_inodes());
-  auto copy = overlay().upper_fs_->make_inode({.mode = a.mode, .uid = a.uid, .gid = a.gid, .rdev = a.rdev}, a.ino);
+  auto copy = overlay().upper_fs_->make_inode(
+      {.mode = a.mode, .uid = a.uid, .gid = a.gid, .rdev = a.rdev}, a.ino);
   if (is_regular()) {
     // What may not be read (a hidden file) may not be replaced by truncating it either.
     char probe;
@@ -138,7 +139,8 @@ Result<void> OverlayInode::copy_up_locked(uint64_t max_bytes, Copy* made) {
   if (upper_) return {};
   // The directories above first, from the top.
   std::vector<Ref<OverlayInode>> chain;
-  for (Ref<OverlayInode> dir = parent_; dir && !dir->upper_; dir = dir->parent_) chain.push_back(dir);
+  for (Ref<OverlayInode> dir = parent_; dir && !dir->upper_; dir = dir->parent_)
+    chain.push_back(dir);
   for (auto it = chain.rbegin(); it != chain.rend(); ++it) TRY((*it)->copy_up_locked(0));
   uint32_t other_links = made ? made->other_links : 0;
   auto copy = made ? std::move(made->inode) : TRY(make_copy(max_bytes, other_links));

@@ -35,7 +35,9 @@ uint64_t files_below(const TmpfsInode& dir) {
 }  // namespace
 
 Overlay::Overlay(Ref<Inode> lower, uint64_t size_limit, MonotonicNs ttl, Ref<PageQuota> sandbox)
-    : upper_fs_(make_ref<Tmpfs>(size_limit, kFirstUpperIno, std::move(sandbox))), lower_root_(std::move(lower)), ttl_(ttl) {}
+    : upper_fs_(make_ref<Tmpfs>(size_limit, kFirstUpperIno, std::move(sandbox))),
+      lower_root_(std::move(lower)),
+      ttl_(ttl) {}
 
 Ref<OverlayInode> Overlay::root() {
   if (root_) return root_;
@@ -47,7 +49,8 @@ Ref<OverlayInode> Overlay::root() {
     gid = attr->gid;
     ino = attr->ino;
   }
-  upper_root_ = upper_fs_->make_inode({.mode = S_IFDIR | mode, .uid = uid, .gid = gid, .rdev = 0}, ino);
+  upper_root_ =
+      upper_fs_->make_inode({.mode = S_IFDIR | mode, .uid = uid, .gid = gid, .rdev = 0}, ino);
   root_ = inode_for(upper_root_, lower_root_);
   return root_;
 }
@@ -85,7 +88,10 @@ Ref<OverlayInode> Overlay::inode_for(Ref<TmpfsInode> upper, Ref<Inode> lower) {
 }
 
 OverlayInode::OverlayInode(Overlay& fs, Ref<TmpfsInode> upper, Ref<Inode> lower)
-    : Inode(fs), type_(upper ? upper->type() : lower->type()), upper_(std::move(upper)), lower_(std::move(lower)) {
+    : Inode(fs),
+      type_(upper ? upper->type() : lower->type()),
+      upper_(std::move(upper)),
+      lower_(std::move(lower)) {
   if (upper_) fs.by_upper_[upper_.get()] = this;
   if (lower_) fs.by_lower_[lower_.get()] = this;
 }
@@ -99,7 +105,9 @@ OverlayInode::~OverlayInode() {
   forget(overlay().by_lower_, lower_.get());
 }
 
-bool OverlayInode::merges() const { return lower_ && lower_->is_dir() && !(upper_ && is_opaque(*upper_)); }
+bool OverlayInode::merges() const {
+  return lower_ && lower_->is_dir() && !(upper_ && is_opaque(*upper_));
+}
 
 Result<Attr> OverlayInode::getattr() {
   Ref<OverlayInode> self(this);

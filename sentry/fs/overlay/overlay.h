@@ -1,5 +1,6 @@
-// overlay: a read-only lower tree under a tmpfs. What is changed is copied up first; what is removed
-// leaves a whiteout (a character device 0:0 in the upper layer), as in the kernel's overlayfs.
+// overlay: a read-only lower tree under a tmpfs. What is changed is copied up first; what is
+// removed leaves a whiteout (a character device 0:0 in the upper layer), as in the kernel's
+// overlayfs.
 #pragma once
 #include <mutex>
 #include <unordered_map>
@@ -16,8 +17,8 @@ class OverlayInode;
 
 class Overlay : public FileSystem {
  public:
-  // `lower`: a directory. `size_limit`: bytes of the upper layer, 0 for the default. `ttl`: how long
-  // names of the lower tree are believed.
+  // `lower`: a directory. `size_limit`: bytes of the upper layer, 0 for the default. `ttl`: how
+  // long names of the lower tree are believed.
   Overlay(Ref<Inode> lower, uint64_t size_limit, MonotonicNs ttl, Ref<PageQuota> sandbox = nullptr);
   const char* type() const override { return "overlay"; }
   std::string options() const override { return ",lowerdir=/,upperdir=/,workdir=/"; }
@@ -42,8 +43,8 @@ class Overlay : public FileSystem {
   Ref<OverlayInode> root_;
   MonotonicNs ttl_;
   uint64_t baseline_ = 0;
-  // All changes of the upper layer, one after the other: they look at the lower layer, which drops the
-  // kernel lock. Not while the data of a file is copied.
+  // All changes of the upper layer, one after the other: they look at the lower layer, which drops
+  // the kernel lock. Not while the data of a file is copied.
   SleepLock changing_;
   // Some file's data were copied up.
   SleepEvent copied_;
@@ -65,12 +66,13 @@ class OverlayInode : public Inode {
   void prefetch(std::span<const std::string_view> names) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
-  Result<Ref<Inode>> symlink(std::string_view name, std::string_view target, const NewNode& node) override;
+  Result<Ref<Inode>> symlink(std::string_view name, std::string_view target,
+                             const NewNode& node) override;
   Result<void> link(std::string_view name, Inode& inode) override;
   Result<void> unlink(std::string_view name, Inode& child) override;
   Result<void> rmdir(std::string_view name, Inode& child) override;
-  Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
-                      Inode* target, unsigned flags) override;
+  Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir,
+                      std::string_view new_name, Inode* target, unsigned flags) override;
   Result<Ref<Inode>> create_unnamed(const NewNode& node) override;
   Result<std::vector<DirEntry>> list() override;
   Result<std::string> link_text() override;
@@ -97,18 +99,19 @@ class OverlayInode : public Inode {
     Ref<TmpfsInode> inode;
     uint32_t other_links = 0;  // names in the lower layer besides the copied one
   };
-  // Copies the data without `changing_`, then takes that. Still no upper file: the lower one changes all
-  // the time.
+  // Copies the data without `changing_`, then takes that. Still no upper file: the lower one
+  // changes all the time.
   Result<void> copy_up_ahead(uint64_t max_bytes);
-  // The same for what lies below this directory, so that a rename has little left to copy. At most `budget`
-  // files; what fails is met again.
+  // The same for what lies below this directory, so that a rename has little left to copy. At most
+  // `budget` files; what fails is met again.
   void copy_files_ahead(size_t budget);
   // May drop the kernel lock, with `changing_` held or without.
   Result<Ref<TmpfsInode>> make_copy(uint64_t max_bytes, uint32_t& other_links);
   // ---- All below: with `changing_` held.
   // `made`: what copy_up_ahead() has.
   Result<void> copy_up_locked(uint64_t max_bytes, Copy* made = nullptr);
-  // A directory and everything below it; the lower layer no longer matters to them. EXDEV: too much.
+  // A directory and everything below it; the lower layer no longer matters to them. EXDEV: too
+  // much.
   Result<void> copy_up_tree(size_t& budget);
   // Is there a lower file of this name that a removal must hide?
   Result<bool> lower_has(std::string_view name);

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kMaxTree = 50'000;
 
 // attach() and detach() count directories' links as if they were new or gone.
-void move_entry(TmpfsInode& from, std::string_view old_name, TmpfsInode& to, std::string_view new_name,
-                const Ref<TmpfsInode>& inode) {
+void move_entry(TmpfsInode& from, std::string_view old_name, TmpfsInode& to,
+                std::string_view new_name, const Ref<TmpfsInode>& inode) {
   uint32_t nlink = inode->attr().nlink;
   from.detach(old_name);
   (void)to.attach(new_name, inode);
@@ -69,7 +69,8 @@ Result<void> OverlayInode::prepare_new(std::string_view name) {
   return {};
 }
 
-Result<Ref<Inode>> OverlayInode::make(std::string_view name, const NewNode& node, std::string_view target) {
+Result<Ref<Inode>> OverlayInode::make(std::string_view name, const NewNode& node,
+                                      std::string_view target) {
   Ref<OverlayInode> self(this);
   std::string key(name), text(target);
   std::lock_guard lock(overlay().changing_);
@@ -84,10 +85,15 @@ Result<Ref<Inode>> OverlayInode::make(std::string_view name, const NewNode& node
   return Ref<Inode>(overlay().inode_for(std::move(inode), {}));
 }
 
-Result<Ref<Inode>> OverlayInode::mknod(std::string_view name, const NewNode& node) { return make(name, node, {}); }
-Result<Ref<Inode>> OverlayInode::mkdir(std::string_view name, const NewNode& node) { return make(name, node, {}); }
+Result<Ref<Inode>> OverlayInode::mknod(std::string_view name, const NewNode& node) {
+  return make(name, node, {});
+}
+Result<Ref<Inode>> OverlayInode::mkdir(std::string_view name, const NewNode& node) {
+  return make(name, node, {});
+}
 
-Result<Ref<Inode>> OverlayInode::symlink(std::string_view name, std::string_view target, const NewNode& node) {
+Result<Ref<Inode>> OverlayInode::symlink(std::string_view name, std::string_view target,
+                                         const NewNode& node) {
   if (target.size() >= 4096) return Err(ENAMETOOLONG);
   return make(name, node, target);
 }
@@ -114,7 +120,8 @@ Result<void> OverlayInode::remove(std::string_view name, OverlayInode& child) {
   bool below = TRY(lower_has(name));
   TmpfsInode* up = upper_->child(name);
   if (up && is_whiteout(*up)) return Err(ENOENT);
-  if (up ? up != child.upper_.get() : (!below || (child.upper_ && child.lower_links_ == 0))) return Err(ENOENT);
+  if (up ? up != child.upper_.get() : (!below || (child.upper_ && child.lower_links_ == 0)))
+    return Err(ENOENT);
   if (below && !up) TRY(overlay().upper_fs_->check_inodes());
   if (up) {
     upper_->detach(name);
@@ -149,7 +156,8 @@ Result<void> OverlayInode::rmdir(std::string_view name, Inode& child) {
 
 Result<void> OverlayInode::rename(std::string_view old_name, Inode& source, Inode& new_dir,
                                   std::string_view new_name, Inode* target, unsigned flags) {
-  Ref<OverlayInode> self(this), to(static_cast<OverlayInode*>(&new_dir)), moved(static_cast<OverlayInode*>(&source));
+  Ref<OverlayInode> self(this), to(static_cast<OverlayInode*>(&new_dir)),
+      moved(static_cast<OverlayInode*>(&source));
   Ref<OverlayInode> replaced(static_cast<OverlayInode*>(target));
   std::string from_name(old_name), to_name(new_name);
   bool exchange = flags & RENAME_EXCHANGE;
@@ -169,7 +177,8 @@ Result<void> OverlayInode::rename(std::string_view old_name, Inode& source, Inod
   if (exchange) TRY(bring_up(*replaced));
   TRY(copy_up_locked(0));
   TRY(to->copy_up_locked(0));
-  if (replaced && !exchange && replaced->is_dir() && !TRY(replaced->is_empty())) return Err(ENOTEMPTY);
+  if (replaced && !exchange && replaced->is_dir() && !TRY(replaced->is_empty()))
+    return Err(ENOTEMPTY);
   bool old_below = TRY(lower_has(from_name));
   bool new_below = TRY(to->lower_has(to_name));
   TmpfsInode* from_up = upper_->child(from_name);

@@ -1,4 +1,5 @@
-// SleepLock: taken under the kernel lock and kept while that is dropped. SleepEvent: what it waits with.
+// SleepLock: taken under the kernel lock and kept while that is dropped. SleepEvent: what it waits
+// with.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -11,8 +12,8 @@ namespace uks {
 // Precondition of everything here: the caller holds the kernel lock.
 class SleepEvent {
  public:
-  // Returns after the next signal(). Drops the kernel lock the way host calls do, so that the platform has
-  // another thread serve meanwhile.
+  // Returns after the next signal(). Drops the kernel lock the way host calls do, so that the
+  // platform has another thread serve meanwhile.
   void wait() {
     const uint64_t seen = signals_;
     Unlocked unlocked;

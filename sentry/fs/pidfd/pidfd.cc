@@ -13,7 +13,8 @@ std::string PidFd::fdinfo() const {
 }
 
 Result<int> install_pidfd(Task& task, ThreadGroup& group, int flags) {
-  auto file = make_ref<PidFd>(O_RDWR | flags, Ref<ThreadGroup>(&group), make_anon_inode(task, 0600));
+  auto file =
+      make_ref<PidFd>(O_RDWR | flags, Ref<ThreadGroup>(&group), make_anon_inode(task, 0600));
   return task.fds().install(task, std::move(file), true);
 }
 

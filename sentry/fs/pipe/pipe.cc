@@ -14,14 +14,13 @@ constexpr size_t kPiece = size_t{1} << 20;
 
 }  // namespace
 
-Pipe::Pipe(Ref<PageQuota> quota) : capacity_(total_capacity >= kSoftLimit ? kPageSize : kDefaultSize) {
+Pipe::Pipe(Ref<PageQuota> quota)
+    : capacity_(total_capacity >= kSoftLimit ? kPageSize : kDefaultSize) {
   if (quota) account_ = make_ref<PageAccount>(std::move(quota));
   total_capacity += capacity_;
 }
 
-Pipe::~Pipe() {
-  total_capacity -= capacity_;
-}
+Pipe::~Pipe() { total_capacity -= capacity_; }
 
 bool Pipe::grow(size_t needed, bool force) {
   if (needed <= ring_size_) return true;

@@ -110,7 +110,9 @@ class PipeFile final : public File {
   FileKind kind() const override { return FileKind::kPipe; }
   Result<size_t> read(Task& task, IoSink& sink) override;
   Result<size_t> write(Task& task, IoSource& source) override;
-  void take_back(std::span<const char> bytes) override { pipe_->prepend(bytes.data(), bytes.size()); }
+  void take_back(std::span<const char> bytes) override {
+    pipe_->prepend(bytes.data(), bytes.size());
+  }
   uint32_t poll_events() override;
   WaitQueue* wait_queue() override { return &pipe_->queue; }
   Result<int64_t> ioctl(Task& task, uint32_t request, uint64_t arg) override;

@@ -74,21 +74,15 @@ PipeFile::PipeFile(Path path, int flags, Ref<Pipe> pipe, Ref<Inode> inode)
   pipe_->add_end(readable(), writable());
 }
 
-PipeFile::~PipeFile() {
-  pipe_->remove_end(readable(), writable());
-}
+PipeFile::~PipeFile() { pipe_->remove_end(readable(), writable()); }
 
-Inode* PipeFile::inode() const {
-  return inode_ ? inode_.get() : File::inode();
-}
+Inode* PipeFile::inode() const { return inode_ ? inode_.get() : File::inode(); }
 
 std::string PipeFile::anonymous_name() const {
   return inode_ ? fmt::format("pipe:[{}]", anon_inode_number(*inode_)) : std::string();
 }
 
-Result<size_t> PipeFile::read(Task&, IoSink& sink) {
-  return pipe_->read(sink);
-}
+Result<size_t> PipeFile::read(Task&, IoSink& sink) { return pipe_->read(sink); }
 
 Result<size_t> PipeFile::write(Task& task, IoSource& source) {
   auto n = pipe_->write(source, flags() & O_DIRECT);

@@ -39,9 +39,7 @@ uint64_t idle_ns(uint64_t up_ns, unsigned cpus, const CpuTimes& used) {
   return all > used.total_ns() ? all - used.total_ns() : 0;
 }
 
-unsigned cpus_of(const ProcFs& fs) {
-  return std::max(1u, fs.kernel().cpu_count);
-}
+unsigned cpus_of(const ProcFs& fs) { return std::max(1u, fs.kernel().cpu_count); }
 
 std::string stat_file(ProcFs& fs) {
   const CpuTimes used = sandbox_cpu(fs);

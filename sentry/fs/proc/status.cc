@@ -7,8 +7,8 @@
 #include <charconv>
 
 #include "platform/platform.h"
-#include "sentry/fs/tty/tty.h"
 #include "sentry/fs/proc/proc_fs.h"
+#include "sentry/fs/tty/tty.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/vfs/fd_table.h"
 #include "sentry/vfs/fs_context.h"
@@ -28,7 +28,9 @@ std::string host_text(const ProcTarget& target, const char* name) {
 }
 
 // The stub's region, which is reserved whole in every process and is none of the guest's.
-uint64_t without_stub(uint64_t bytes) { return bytes > UKS_STUB_REGION ? bytes - UKS_STUB_REGION : bytes; }
+uint64_t without_stub(uint64_t bytes) {
+  return bytes > UKS_STUB_REGION ? bytes - UKS_STUB_REGION : bytes;
+}
 
 uint64_t number(std::string_view text) {
   uint64_t value = 0;
@@ -80,9 +82,7 @@ const char* state_name(char state) {
   }
 }
 
-pid_t parent_of(const ProcTarget& t) {
-  return t.group->parent ? t.group->parent->pid : 0;
-}
+pid_t parent_of(const ProcTarget& t) { return t.group->parent ? t.group->parent->pid : 0; }
 
 CpuTimes times_of(const ProcTarget& target) {
   Task* task = target.task();
@@ -183,8 +183,8 @@ Result<std::string> stat_text(const ProcTarget& target, Task& reader) {
   out += fmt::format(" {} {} {} 0 {}", 20 + nice, nice, std::max<size_t>(1, group.threads.size()),
                      target.start_time_ns() / kNsPerTick);
   // 23-25 sizes.
-  out +=
-      fmt::format(" {} {} {}", without_stub(number(field(host, 23))), field(host, 24), group.limits[RLIMIT_RSS].rlim_cur);
+  out += fmt::format(" {} {} {}", without_stub(number(field(host, 23))), field(host, 24),
+                     group.limits[RLIMIT_RSS].rlim_cur);
   // 26-30 code, stack, registers (not shown while it runs).
   out += fmt::format(" {} {} {} 0 0", address(&AddressSpace::code_start),
                      address(&AddressSpace::code_end), address(&AddressSpace::stack_top));
@@ -251,7 +251,8 @@ Result<std::string> status_text(const ProcTarget& target, Task&) {
     const std::string_view line(host.data() + at, end - at);
     if (line.starts_with("VmPeak:") || line.starts_with("VmSize:")) {
       const size_t digits = std::min(line.find_first_of("0123456789"), line.size());
-      out += fmt::format("{}{:>8} kB\n", line.substr(0, 8), without_stub(number(line.substr(digits)) << 10) >> 10);
+      out += fmt::format("{}{:>8} kB\n", line.substr(0, 8),
+                         without_stub(number(line.substr(digits)) << 10) >> 10);
     } else if (line.starts_with("Vm") || line.starts_with("Rss") || line.starts_with("Hugetlb")) {
       out += line;
     }

@@ -16,9 +16,7 @@ std::string_view trimmed(std::string_view text) {
   return end == std::string_view::npos ? std::string_view() : text.substr(0, end + 1);
 }
 
-Result<std::string> comm_text(const ProcTarget& t, Task&) {
-  return t.comm() + "\n";
-}
+Result<std::string> comm_text(const ProcTarget& t, Task&) { return t.comm() + "\n"; }
 
 // Only one's own threads can be renamed (comm_write()).
 Result<void> write_comm(const ProcTarget& t, Task& writer, std::string_view data) {
@@ -59,21 +57,11 @@ Result<std::string> oom_score_text(const ProcTarget& t, Task&) {
 Result<std::string> id_map_text(const ProcTarget&, Task&) {
   return std::string("         0          0 4294967295\n");
 }
-Result<std::string> setgroups_text(const ProcTarget&, Task&) {
-  return std::string("allow\n");
-}
-Result<std::string> cgroup_text(const ProcTarget&, Task&) {
-  return std::string("0::/\n");
-}
-Result<std::string> cpuset_text(const ProcTarget&, Task&) {
-  return std::string("/\n");
-}
-Result<std::string> wchan_text(const ProcTarget&, Task&) {
-  return std::string("0");
-}
-Result<std::string> personality_text(const ProcTarget&, Task&) {
-  return std::string("00000000\n");
-}
+Result<std::string> setgroups_text(const ProcTarget&, Task&) { return std::string("allow\n"); }
+Result<std::string> cgroup_text(const ProcTarget&, Task&) { return std::string("0::/\n"); }
+Result<std::string> cpuset_text(const ProcTarget&, Task&) { return std::string("/\n"); }
+Result<std::string> wchan_text(const ProcTarget&, Task&) { return std::string("0"); }
+Result<std::string> personality_text(const ProcTarget&, Task&) { return std::string("00000000\n"); }
 Result<std::string> no_id_text(const ProcTarget&, Task&) {
   return std::string("4294967295");
 }  // not set

@@ -138,13 +138,9 @@ void PseudoDir::add_link(std::string_view name, std::string target) {
                 [target = std::move(target)](Task&) -> Result<std::string> { return target; }));
 }
 
-Result<void> TextInode::store(Task&, std::string_view) {
-  return Err(EINVAL);
-}
+Result<void> TextInode::store(Task&, std::string_view) { return Err(EINVAL); }
 
-Result<void> TextInode::check_open(Task&, int) {
-  return {};
-}
+Result<void> TextInode::check_open(Task&, int) { return {}; }
 
 // O_TRUNC of a file that can be written is harmless; there is nothing else to change.
 Result<void> TextInode::setattr(const SetAttr& c) {

@@ -78,9 +78,7 @@ uint32_t SignalFd::poll_events() {
   return pending & mask_ ? EPOLLIN | EPOLLRDNORM : 0u;
 }
 
-std::string SignalFd::fdinfo() const {
-  return fmt::format("sigmask:\t{:016x}\n", mask_);
-}
+std::string SignalFd::fdinfo() const { return fmt::format("sigmask:\t{:016x}\n", mask_); }
 
 void SignalFd::set_mask(SignalMask mask) {
   mask_ = mask & ~kUnblockable;

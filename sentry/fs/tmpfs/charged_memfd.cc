@@ -30,7 +30,9 @@ void ChargedMemfd::free_tail(uint64_t size) {
     const off_t data = lseek(fd, static_cast<off_t>(at), SEEK_DATA);
     if (data < 0 || static_cast<uint64_t>(data) >= end) return;
     // EPERM of a write seal: then ftruncate() has to do it in one go.
-    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, data, static_cast<off_t>(kStep)) != 0) return;
+    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, data,
+                  static_cast<off_t>(kStep)) != 0)
+      return;
     at = static_cast<uint64_t>(data) + kStep;
     yield_kernel_lock();
     if (host_fstat(fd, &st) != 0) return;

@@ -26,16 +26,17 @@ class ChargedMemfd {
 
   // reserve() and pledge() may drop the kernel lock.
   //
-  // Charges in advance for writing or allocating `length` bytes, about which only the host knows how
-  // many are new. ENOSPC. Give the result to settle() afterwards.
+  // Charges in advance for writing or allocating `length` bytes, about which only the host knows
+  // how many are new. ENOSPC. Give the result to settle() afterwards.
   Result<uint64_t> reserve(uint64_t length);
   void settle(uint64_t reserved);
   // Makes the charge what the host says.
   void recount();
   // For a mapping: to be kept by the address space. ENOSPC.
   Result<Ref<PageAccount>> pledge();
-  // ENOSPC for a size that is mapped and would not fit; the host's errors. Frees much piece by piece and lets
-  // others have the kernel lock in between: they may see zeros beyond `size` before the file is short.
+  // ENOSPC for a size that is mapped and would not fit; the host's errors. Frees much piece by
+  // piece and lets others have the kernel lock in between: they may see zeros beyond `size` before
+  // the file is short.
   Result<void> truncate(uint64_t size);
 
  private:

@@ -38,7 +38,8 @@ Result<size_t> FileData::read(uint64_t pos, IoSink& sink) {
       auto span = sink.prepare(std::min<uint64_t>(left, kIoChunk));
       ssize_t n;
       int error = 0;
-      int fd = host_.fd();  // stays open: the caller holds the inode, and the memfd never changes back
+      int fd =
+          host_.fd();  // stays open: the caller holds the inode, and the memfd never changes back
       {
         Unlocked unlocked;
         n = pread(fd, span.data(), span.size(), static_cast<off_t>(pos));
@@ -46,7 +47,8 @@ Result<size_t> FileData::read(uint64_t pos, IoSink& sink) {
       }
       if (n < 0) return done ? Result<size_t>(done) : Err(error);
       if (n == 0) break;
-      if (auto r = sink.commit(static_cast<size_t>(n)); !r) return done ? Result<size_t>(done) : Err(r.error());
+      if (auto r = sink.commit(static_cast<size_t>(n)); !r)
+        return done ? Result<size_t>(done) : Err(r.error());
       pos += static_cast<uint64_t>(n);
       done += static_cast<size_t>(n);
       continue;
@@ -84,7 +86,8 @@ Result<size_t> FileData::write(uint64_t pos, IoSource& source) {
       if (!peeked) return done ? Result<size_t>(done) : Err(peeked.error());
       // What fits, when little is left.
       const uint64_t room = host_.account()->quota().available();
-      auto span = peeked->first(room < 2 ? peeked->size() : std::min(peeked->size(), (room - 1) * kPage));
+      auto span =
+          peeked->first(room < 2 ? peeked->size() : std::min(peeked->size(), (room - 1) * kPage));
       const auto reserved = host_.reserve(span.size());
       if (!reserved) return done ? Result<size_t>(done) : Err(reserved.error());
       // The size counts at once, so that an appender that runs meanwhile starts behind this write.
@@ -150,7 +153,8 @@ Result<void> FileData::allocate(int mode, uint64_t offset, uint64_t length) {
   if (end < offset || end > kMaxSize) return Err(EFBIG);
   bool punch = mode & FALLOC_FL_PUNCH_HOLE, zero = mode & FALLOC_FL_ZERO_RANGE;
   bool keep_size = mode & FALLOC_FL_KEEP_SIZE;
-  if (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) return Err(EOPNOTSUPP);
+  if (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
+    return Err(EOPNOTSUPP);
   if (punch && (!keep_size || zero)) return Err(EOPNOTSUPP);
   // tmpfs knows no ZERO_RANGE (mm/shmem.c).
   if (zero) return Err(EOPNOTSUPP);
@@ -212,7 +216,8 @@ Result<void> FileData::migrate() {
     uint64_t at = i * kPage;
     size_t n = std::min<uint64_t>(kPage, size_ > at ? size_ - at : 0);
     for (size_t done = 0; done < n;) {
-      ssize_t w = pwrite(fd.get(), pages_[i]->data() + done, n - done, static_cast<off_t>(at + done));
+      ssize_t w =
+          pwrite(fd.get(), pages_[i]->data() + done, n - done, static_cast<off_t>(at + done));
       if (w <= 0) return Err(w < 0 ? errno : ENOSPC);
       done += static_cast<size_t>(w);
     }

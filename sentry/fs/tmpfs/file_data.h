@@ -1,5 +1,6 @@
-// FileData: the bytes of one tmpfs file. Pages on the heap with holes while it is small and unmapped,
-// then one memfd of its own (a memfd for every small file would use up the host's descriptors).
+// FileData: the bytes of one tmpfs file. Pages on the heap with holes while it is small and
+// unmapped, then one memfd of its own (a memfd for every small file would use up the host's
+// descriptors).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -42,8 +43,8 @@ class FileData {
     Ref<PageAccount> pages;
   };
   Result<Mapping> memfd();
-  // A descriptor of it that cannot write, for guests that may only read (HAZARDS S6): a mapping of a
-  // writable one could be made writable with mprotect.
+  // A descriptor of it that cannot write, for guests that may only read (HAZARDS S6): a mapping of
+  // a writable one could be made writable with mprotect.
   Result<Mapping> read_only_memfd(keeper::Channel& keeper);
 
  private:

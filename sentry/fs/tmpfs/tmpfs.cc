@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kMaxLinks = 65000;  // st_nlink, as ext4 bounds it
 constexpr size_t kMaxXattrs = 256;     // names of one file
 constexpr uint64_t kMinInodes = 16384;
-constexpr size_t kFreeExtra = 256;     // bytes of link target and attributes that cost nothing
+constexpr size_t kFreeExtra = 256;  // bytes of link target and attributes that cost nothing
 constexpr size_t kMaxXattrBytes = 64 * 1024;
 
 constexpr uint64_t kNodesPerPage = 8;  // an inode costs some 600 bytes, a name 100 to 350
@@ -25,7 +25,8 @@ constexpr uint64_t kNodesPerPage = 8;  // an inode costs some 600 bytes, a name 
 Tmpfs::Tmpfs(uint64_t size_limit, uint64_t first_ino, Ref<PageQuota> sandbox)
     : sandbox_(std::move(sandbox)), next_ino_(first_ino) {
   const uint64_t limit = size_limit ? size_limit / PageQuota::kPage
-                         : sandbox_ ? sandbox_->limit() : default_page_limit();
+                         : sandbox_ ? sandbox_->limit()
+                                    : default_page_limit();
   quota_ = make_ref<PageQuota>(limit, sandbox_);
   max_inodes_ = std::max<uint64_t>(limit / 4, kMinInodes);
 }
@@ -47,7 +48,7 @@ std::string Tmpfs::options() const {
 }
 
 Result<struct statfs> Tmpfs::statfs() {
-  struct statfs s {};
+  struct statfs s{};
   s.f_type = 0x01021994;  // TMPFS_MAGIC
   s.f_bsize = s.f_frsize = FileData::kPage;
   s.f_blocks = quota_->limit();
@@ -213,7 +214,8 @@ void TmpfsInode::detach(std::string_view name) {
   touch_modified();
 }
 
-Result<Ref<Inode>> TmpfsInode::make(std::string_view name, const NewNode& node, std::string_view target) {
+Result<Ref<Inode>> TmpfsInode::make(std::string_view name, const NewNode& node,
+                                    std::string_view target) {
   if (attr_.nlink == 0) return Err(ENOENT);  // removed, but somebody's working directory
   if (child(name)) return Err(EEXIST);
   TRY(tmpfs().check_inodes());
@@ -223,11 +225,16 @@ Result<Ref<Inode>> TmpfsInode::make(std::string_view name, const NewNode& node, 
   return Ref<Inode>(std::move(inode));
 }
 
-Result<Ref<Inode>> TmpfsInode::mknod(std::string_view name, const NewNode& node) { return make(name, node, {}); }
+Result<Ref<Inode>> TmpfsInode::mknod(std::string_view name, const NewNode& node) {
+  return make(name, node, {});
+}
 
-Result<Ref<Inode>> TmpfsInode::mkdir(std::string_view name, const NewNode& node) { return make(name, node, {}); }
+Result<Ref<Inode>> TmpfsInode::mkdir(std::string_view name, const NewNode& node) {
+  return make(name, node, {});
+}
 
-Result<Ref<Inode>> TmpfsInode::symlink(std::string_view name, std::string_view target, const NewNode& node) {
+Result<Ref<Inode>> TmpfsInode::symlink(std::string_view name, std::string_view target,
+                                       const NewNode& node) {
   if (target.size() >= 4096) return Err(ENAMETOOLONG);
   return make(name, node, target);
 }
@@ -259,8 +266,8 @@ Result<void> TmpfsInode::rmdir(std::string_view name, Inode& victim) {
   return {};
 }
 
-Result<void> TmpfsInode::rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
-                                Inode* target, unsigned flags) {
+Result<void> TmpfsInode::rename(std::string_view old_name, Inode& source, Inode& new_dir,
+                                std::string_view new_name, Inode* target, unsigned flags) {
   auto& to = static_cast<TmpfsInode&>(new_dir);
   Ref<TmpfsInode> moved(child(old_name));
   Ref<TmpfsInode> replaced(to.child(new_name));
@@ -290,7 +297,8 @@ Result<void> TmpfsInode::rename(std::string_view old_name, Inode& source, Inode&
 Result<std::vector<DirEntry>> TmpfsInode::list() {
   std::vector<DirEntry> out;
   out.reserve(children_.size());
-  for (auto& [name, inode] : children_) out.push_back({name, inode->ino(), dirent_type(inode->attr_.mode)});
+  for (auto& [name, inode] : children_)
+    out.push_back({name, inode->ino(), dirent_type(inode->attr_.mode)});
   touch_accessed();
   return out;
 }

@@ -13,8 +13,8 @@ class TmpfsInode;
 
 class Tmpfs : public FileSystem {
  public:
-  // `size_limit` in bytes, 0: none of its own. `first_ino`: numbers start there. `sandbox`: what all
-  // pages are charged to as well; null: nothing (tests).
+  // `size_limit` in bytes, 0: none of its own. `first_ino`: numbers start there. `sandbox`: what
+  // all pages are charged to as well; null: nothing (tests).
   explicit Tmpfs(uint64_t size_limit, uint64_t first_ino = 1, Ref<PageQuota> sandbox = nullptr);
   ~Tmpfs() override;
   const char* type() const override { return "tmpfs"; }
@@ -37,7 +37,8 @@ class Tmpfs : public FileSystem {
 
  private:
   friend class TmpfsInode;
-  // Charges the sandbox, not this file system's blocks, for the sentry's memory of inodes and names.
+  // Charges the sandbox, not this file system's blocks, for the sentry's memory of inodes and
+  // names.
   void account_nodes();
 
   Ref<PageQuota> sandbox_;
@@ -62,12 +63,13 @@ class TmpfsInode : public Inode {
   Result<Ref<Inode>> find(std::string_view name) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
-  Result<Ref<Inode>> symlink(std::string_view name, std::string_view target, const NewNode& node) override;
+  Result<Ref<Inode>> symlink(std::string_view name, std::string_view target,
+                             const NewNode& node) override;
   Result<void> link(std::string_view name, Inode& inode) override;
   Result<void> unlink(std::string_view name, Inode& child) override;
   Result<void> rmdir(std::string_view name, Inode& child) override;
-  Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir, std::string_view new_name,
-                      Inode* target, unsigned flags) override;
+  Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir,
+                      std::string_view new_name, Inode* target, unsigned flags) override;
   Result<Ref<Inode>> create_unnamed(const NewNode& node) override;
   Result<std::vector<DirEntry>> list() override;
   Result<std::string> link_text() override;

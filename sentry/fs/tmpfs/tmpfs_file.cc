@@ -2,8 +2,8 @@
 #include <linux/capability.h>
 #include <sys/mman.h>
 
-#include "sentry/fs/tmpfs/tmpfs.h"
 #include "platform/platform.h"
+#include "sentry/fs/tmpfs/tmpfs.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 #include "sentry/vfs/permissions.h"
@@ -31,7 +31,8 @@ Result<size_t> TmpfsFile::pwrite(Task& task, IoSource& source, int64_t pos) {
   if (n > 0) {
     inode_->touch_modified();
     uint32_t& mode = inode_->attr().mode;
-    if ((mode & (S_ISUID | S_ISGID)) && !task.creds().has_cap(CAP_FSETID)) mode = mode_without_setid(mode);
+    if ((mode & (S_ISUID | S_ISGID)) && !task.creds().has_cap(CAP_FSETID))
+      mode = mode_without_setid(mode);
   }
   return n;
 }

@@ -96,7 +96,8 @@ Result<int64_t> Tty::job_control_ioctl(Task& task, File& file, uint32_t request,
       return claim(task, file, arg);
     case TIOCNOTTY:
       if (master || !controls(task)) return Err(ENOTTY);
-      // A member that gives the terminal up for itself alone is not modelled: sessions have terminals.
+      // A member that gives the terminal up for itself alone is not modelled: sessions have
+      // terminals.
       if (!is_leader(task.group())) return Err(EPERM);
       leave_terminal(task.group());
       return 0;

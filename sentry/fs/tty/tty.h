@@ -1,5 +1,5 @@
-// What every terminal has in common, be it a pseudo terminal of our own or the host's: the session it
-// controls, and job control.
+// What every terminal has in common, be it a pseudo terminal of our own or the host's: the session
+// it controls, and job control.
 #pragma once
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
@@ -57,8 +57,8 @@ Tty* controlling_terminal(const ThreadGroup& group);
 // st_rdev of the group's controlling terminal, for /proc/PID/stat; 0: none.
 uint64_t controlling_terminal_device(const ThreadGroup& group);
 
-// disassociate_ctty(): the leader of a session gives its terminal up, by TIOCNOTTY or by its end. The
-// session has none any more and the foreground group is hung up.
+// disassociate_ctty(): the leader of a session gives its terminal up, by TIOCNOTTY or by its end.
+// The session has none any more and the foreground group is hung up.
 void leave_terminal(ThreadGroup& group);
 
 // open("/dev/tty"). ENXIO: there is none.

@@ -32,25 +32,15 @@ InetAddress InetAddress::loopback(bool v4) {
   return address;
 }
 
-bool InetAddress::is_v4() const {
-  return std::equal(kMapped.begin(), kMapped.end(), ip.begin());
-}
+bool InetAddress::is_v4() const { return std::equal(kMapped.begin(), kMapped.end(), ip.begin()); }
 
-bool InetAddress::is_any() const {
-  return same_ip(any(AF_INET)) || same_ip(any(AF_INET6));
-}
+bool InetAddress::is_any() const { return same_ip(any(AF_INET)) || same_ip(any(AF_INET6)); }
 
-bool InetAddress::is_loopback() const {
-  return is_v4() ? ip[12] == 127 : same_ip(loopback(false));
-}
+bool InetAddress::is_loopback() const { return is_v4() ? ip[12] == 127 : same_ip(loopback(false)); }
 
-bool InetAddress::is_multicast() const {
-  return is_v4() ? (ip[12] & 0xf0) == 0xe0 : ip[0] == 0xff;
-}
+bool InetAddress::is_multicast() const { return is_v4() ? (ip[12] & 0xf0) == 0xe0 : ip[0] == 0xff; }
 
-bool InetAddress::is_broadcast() const {
-  return same_ip(mapped(255, 255, 255, 255));
-}
+bool InetAddress::is_broadcast() const { return same_ip(mapped(255, 255, 255, 255)); }
 
 sa_family_t family_of(const RawAddress& raw) {
   sa_family_t family = AF_UNSPEC;

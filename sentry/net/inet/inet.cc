@@ -17,9 +17,7 @@ namespace {
 
 constexpr uint16_t kFirstUnprivileged = 1024;  // net.ipv4.ip_unprivileged_port_start
 
-std::string int_bytes(int value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
+std::string int_bytes(int value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
 
 }  // namespace
 
@@ -47,9 +45,7 @@ Result<Ref<Socket>> make_inet_socket(Task& task, int family, int type, int proto
   return Ref<Socket>(std::move(socket));
 }
 
-InetSocket::~InetSocket() {
-  unbind();
-}
+InetSocket::~InetSocket() { unbind(); }
 
 void InetSocket::unbind() {
   if (bound_) ports_.remove(local_.port, *this);

@@ -18,8 +18,8 @@ namespace uks {
 namespace {
 
 constexpr size_t kMaxRequest = 16384;
-constexpr size_t kMaxReplies = 64;  // unread packets; more are lost with ENOBUFS, as in Linux
-constexpr int kLoopback = 1;        // lo's index
+constexpr size_t kMaxReplies = 64;      // unread packets; more are lost with ENOBUFS, as in Linux
+constexpr int kLoopback = 1;            // lo's index
 constexpr uint32_t kLowerUp = 1 << 16;  // IFF_LOWER_UP
 
 // nl_pid of the sockets that are bound. Under the kernel lock.
@@ -147,7 +147,8 @@ std::vector<std::string> answer(const nlmsghdr& request, std::string_view body, 
     case RTM_GETADDR:
       if (!dump) return {error_message(EOPNOTSUPP, request, port)};
       for (const int f : {AF_INET, AF_INET6}) {
-        if (family == AF_UNSPEC || family == f) replies.push_back(address_message(f, request, port));
+        if (family == AF_UNSPEC || family == f)
+          replies.push_back(address_message(f, request, port));
       }
       break;
     case RTM_GETROUTE:  // the main table is empty: lo's routes are in the local one
@@ -191,7 +192,8 @@ Result<void> NetlinkSocket::bind(Task& task, const RawAddress& address) {
   return {};
 }
 
-Result<void> NetlinkSocket::connect(Task& task, const RawAddress& address, bool, bool, WaitQueue**) {
+Result<void> NetlinkSocket::connect(Task& task, const RawAddress& address, bool, bool,
+                                    WaitQueue**) {
   const sockaddr_nl nl = TRY(parse(address));
   if (nl.nl_pid != 0) return Err(ECONNREFUSED);  // only the kernel can be talked to
   autobind(task);

@@ -1,5 +1,5 @@
-// AF_NETLINK, NETLINK_ROUTE: what getifaddrs(3) asks. It tells of the one interface, lo, and changes
-// nothing.
+// AF_NETLINK, NETLINK_ROUTE: what getifaddrs(3) asks. It tells of the one interface, lo, and
+// changes nothing.
 #pragma once
 #include "sentry/net/socket.h"
 

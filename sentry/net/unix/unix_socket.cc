@@ -41,9 +41,7 @@ Result<void> validate(const RawAddress& address) {
   return {};
 }
 
-bool is_abstract(const RawAddress& address) {
-  return address[kPathOffset] == 0;
-}
+bool is_abstract(const RawAddress& address) { return address[kPathOffset] == 0; }
 
 std::string_view path_in(const RawAddress& address) {
   const std::string_view path = std::string_view(address).substr(kPathOffset);
@@ -148,9 +146,7 @@ Result<Ref<UnixSocket>> UnixSocket::find(Task& task, const RawAddress& address) 
   return found;
 }
 
-RawAddress UnixSocket::name() const {
-  return name_.empty() ? unnamed() : name_;
-}
+RawAddress UnixSocket::name() const { return name_.empty() ? unnamed() : name_; }
 
 Result<RawAddress> UnixSocket::peer_name() const {
   if (!peer_) return Err(ENOTCONN);

@@ -45,7 +45,8 @@ TEST_F(Doctor, MasksShow) {
   EXPECT_FALSE(finding(d, "mseal").present);
   EXPECT_TRUE(d.problems.empty());
   EXPECT_EQ(d.platform, "ptrace");
-  EXPECT_TRUE(std::ranges::none_of(d.layers, [](const std::string& l) { return l.find("sealed") != l.npos; }));
+  EXPECT_TRUE(std::ranges::none_of(
+      d.layers, [](const std::string& l) { return l.find("sealed") != l.npos; }));
 }
 
 TEST_F(Doctor, MissingFeaturesSayWhatTheyWouldAdd) {

@@ -29,7 +29,8 @@ TEST(HelpText, EveryFlagIsEverywhere) {
       EXPECT_TRUE(contains(man, "\\fB" + in_roff + "\\fR")) << flag.name;
       EXPECT_TRUE(contains(*completion_script("bash"), flag.name)) << flag.name;
       EXPECT_TRUE(contains(*completion_script("zsh"), flag.name)) << flag.name;
-      EXPECT_TRUE(contains(*completion_script("fish"), "-l " + std::string(flag.name.substr(2)))) << flag.name;
+      EXPECT_TRUE(contains(*completion_script("fish"), "-l " + std::string(flag.name.substr(2))))
+          << flag.name;
     }
   }
   EXPECT_FALSE(completion_script("csh"));
@@ -91,14 +92,15 @@ TEST(HelpText, ManPageIsWellFormed) {
     const std::string line = man.substr(start, end - start);
     EXPECT_FALSE(line.empty());
     if (line.starts_with('.')) {
-      EXPECT_TRUE(line.starts_with(".\\\"") || line.starts_with(".TH ") || line.starts_with(".SH ") ||
-                  line.starts_with(".SS ") || line == ".TP" || line == ".PP" || line == ".br" ||
-                  line.starts_with(".BR "))
+      EXPECT_TRUE(line.starts_with(".\\\"") || line.starts_with(".TH ") ||
+                  line.starts_with(".SH ") || line.starts_with(".SS ") || line == ".TP" ||
+                  line == ".PP" || line == ".br" || line.starts_with(".BR "))
           << line;
     }
     start = end + 1;
   }
-  for (const char* section : {".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION", ".SH EXIT STATUS", ".SH EXAMPLES"})
+  for (const char* section :
+       {".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION", ".SH EXIT STATUS", ".SH EXAMPLES"})
     EXPECT_TRUE(contains(man, section)) << section;
 }
 

@@ -13,14 +13,19 @@ namespace {
 using Strings = std::vector<std::string>;
 
 TEST(SandboxList, CommandsFollowTheFlags) {
-  EXPECT_EQ(command_of({"uks", "exec", "--ro", "--", "--", "ls", "--", "x"}), (Strings{"ls", "--", "x"}));
+  EXPECT_EQ(command_of({"uks", "exec", "--ro", "--", "--", "ls", "--", "x"}),
+            (Strings{"ls", "--", "x"}));
   EXPECT_EQ(command_of({"/bin/uks", "-q", "exec", "--env", "A=1", "--", "sh"}), (Strings{"sh"}));
   EXPECT_EQ(command_of({"uks", "something", "else"}), (Strings{"something", "else"}));
   EXPECT_TRUE(command_of({}).empty());
 }
 
 std::vector<RunningSandbox> example() {
-  return {{10, 1000, 3725, {"sh", "-c", "echo\n\x1b[31m"}, {{10, "keeper", 1, 2000}, {11, "sentry", 9, 9000}}}};
+  return {{10,
+           1000,
+           3725,
+           {"sh", "-c", "echo\n\x1b[31m"},
+           {{10, "keeper", 1, 2000}, {11, "sentry", 9, 9000}}}};
 }
 
 TEST(SandboxList, TextEscapesCommands) {

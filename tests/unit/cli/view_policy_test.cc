@@ -1,7 +1,7 @@
 // The default view and what flags change in it, on made-up hosts.
+#include "tools/cli/view_policy.h"
 #include "gofer/server/config.h"
 #include "tools/cli/explain.h"
-#include "tools/cli/view_policy.h"
 
 #include <gtest/gtest.h>
 

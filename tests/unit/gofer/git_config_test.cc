@@ -25,7 +25,8 @@ Effect effect(const std::string& text) {
 }
 
 TEST(GitConfig, Syntax) {
-  EXPECT_EQ(entries_of("[core]\n\tbare = false\n[remote \"origin\"]\n\turl = u\n"), (Lines{"core.bare=false", "remote.origin.url=u"}));
+  EXPECT_EQ(entries_of("[core]\n\tbare = false\n[remote \"origin\"]\n\turl = u\n"),
+            (Lines{"core.bare=false", "remote.origin.url=u"}));
   EXPECT_EQ(entries_of("[CORE] HooksPath=/h ; c\n"), Lines{"core.hookspath=/h"});
   EXPECT_EQ(entries_of("[core]sshCommand = \"a b\" c # d\n"), Lines{"core.sshcommand=a b c"});
   EXPECT_EQ(entries_of("[diff \"a \\\"b\"]\n textconv = t\n"), Lines{"diff.a \"b.textconv=t"});
@@ -51,50 +52,112 @@ TEST(GitConfig, DottedSectionWithSubsection) {
 }
 
 TEST(GitConfig, WhatGitWouldNotRead) {
-  for (const char* text : {"[", "[core", "[core \"", "]", "=", "[core]\n=", "[core]\neditor=\"", "\\",
-                           "[ core ]\nx=y", "[core \"a\" ]\nx=y", "[core]\neditor=\\q", "[core]\n1=x", "x=y", "[]\nx=y",
-                           "[core]\nfsmoni\\\ntor = x\n", "[core \"a\nb\"]\nx=y", "[core]\na_b=c"}) {
+  for (const char* text :
+       {"[", "[core", "[core \"", "]", "=", "[core]\n=", "[core]\neditor=\"", "\\", "[ core ]\nx=y",
+        "[core \"a\" ]\nx=y", "[core]\neditor=\\q", "[core]\n1=x", "x=y", "[]\nx=y",
+        "[core]\nfsmoni\\\ntor = x\n", "[core \"a\nb\"]\nx=y", "[core]\na_b=c"}) {
     EXPECT_EQ(entries_of(text), Lines{"error"}) << text;
   }
-  for (const std::string_view text : {std::string_view("[core \"fsmonitor\0\"]\nx=y", 23), std::string_view("[a]\n\0b=c", 8),
-                                      std::string_view("[a]\nb=c\0", 8)}) {
+  for (const std::string_view text :
+       {std::string_view("[core \"fsmonitor\0\"]\nx=y", 23), std::string_view("[a]\n\0b=c", 8),
+        std::string_view("[a]\nb=c\0", 8)}) {
     EXPECT_EQ(entries_of(text), Lines{"error"});
   }
 }
 
 TEST(GitKeys, UsualEntriesAreHarmless) {
-  for (const char* text :
-       {"[core]\nrepositoryformatversion=0", "[core]\nfsmonitor", "[core]\nfsmonitor=true", "[core]\nautocrlf=input",
-        "[user]\nname=A B", "[pager]\nlog=false", "[remote \"o\"]\nfetch=+refs/heads/*:refs/remotes/o/*",
-        "[branch \"m\"]\nmerge=refs/heads/m", "[branch \"m\"]\ndescription=\"a\\nb\"", "[alias]\nst=status -s", "[alias]\nmycmd=log", "[alias \"x\"]\ncommand=log", "[alias]\nsw=switch -c",
-        "[alias]\nlg=\"log --graph --format='%h %s'\"", "[alias]\npo=push -u origin HEAD", "[submodule \"s\"]\nactive=true",
-        "[submodule \"s\"]\nupdate=rebase", "[gc]\nauto=0", "[diff]\ntool=vimdiff", "[unknown]\nswitch=on", "[x \"y\"]\nz=12",
-        "[extensions]\nworktreeConfig=true", "[branch \"m\"]\nvscode-merge-base=origin/main", "[lfs]\nrepositoryformatversion=0"}) {
+  for (const char* text : {"[core]\nrepositoryformatversion=0",
+                           "[core]\nfsmonitor",
+                           "[core]\nfsmonitor=true",
+                           "[core]\nautocrlf=input",
+                           "[user]\nname=A B",
+                           "[pager]\nlog=false",
+                           "[remote \"o\"]\nfetch=+refs/heads/*:refs/remotes/o/*",
+                           "[branch \"m\"]\nmerge=refs/heads/m",
+                           "[branch \"m\"]\ndescription=\"a\\nb\"",
+                           "[alias]\nst=status -s",
+                           "[alias]\nmycmd=log",
+                           "[alias \"x\"]\ncommand=log",
+                           "[alias]\nsw=switch -c",
+                           "[alias]\nlg=\"log --graph --format='%h %s'\"",
+                           "[alias]\npo=push -u origin HEAD",
+                           "[submodule \"s\"]\nactive=true",
+                           "[submodule \"s\"]\nupdate=rebase",
+                           "[gc]\nauto=0",
+                           "[diff]\ntool=vimdiff",
+                           "[unknown]\nswitch=on",
+                           "[x \"y\"]\nz=12",
+                           "[extensions]\nworktreeConfig=true",
+                           "[branch \"m\"]\nvscode-merge-base=origin/main",
+                           "[lfs]\nrepositoryformatversion=0"}) {
     EXPECT_EQ(effect(text), Effect::kHarmless) << text;
   }
 }
 
 TEST(GitKeys, CommandsAndUnknownKeys) {
-  for (const char* text :
-       {"[core]\nfsmonitor=./x", "[core]\nhooksPath=1", "[core]\nsshCommand=x", "[core]\neditor=x", "[include]\npath=1",
-        "[includeIf \"gitdir:x\"]\npath=q", "[credential \"https://x\"]\nhelper=h", "[filter \"x\"]\nprocess=p", "[pager]\nlog=x",
-        "[diff \"d\"]\ntextconv=t", "[diff]\ntool=../x", "[merge]\nguitool=a/b", "[merge \"d\"]\ndriver=x", "[protocol]\nallow=always",
-        "[protocol \"ext\"]\nallow=always", "[rebase]\ninstructionFormat=%s%nexec x", "[gc]\nrecentObjectsHook=x",
-        "[lfs \"customtransfer.x\"]\npath=p", "[svn]\nauthorsProg=x", "[mergetool \"x\"]\nlayout=y", "[http]\ncookieFile=x",
-        "[http]\nsaveCookies=true", "[remote \"o\"]\nuploadpack=x", "[remote \"o\"]\nvcs=x", "[remote \"o\"]\nproxy=x",
-        "[submodule \"s\"]\nupdate=!x", "[branch \"m\"]\nmergeoptions=-s x", "[x]\ny=z", "[sequence]\neditor=x", "[gpg]\nprogram=x",
-        "[trailer \"x\"]\ncommand=y", "[hook \"x\"]\nevent=pre-commit"}) {
+  for (const char* text : {"[core]\nfsmonitor=./x",
+                           "[core]\nhooksPath=1",
+                           "[core]\nsshCommand=x",
+                           "[core]\neditor=x",
+                           "[include]\npath=1",
+                           "[includeIf \"gitdir:x\"]\npath=q",
+                           "[credential \"https://x\"]\nhelper=h",
+                           "[filter \"x\"]\nprocess=p",
+                           "[pager]\nlog=x",
+                           "[diff \"d\"]\ntextconv=t",
+                           "[diff]\ntool=../x",
+                           "[merge]\nguitool=a/b",
+                           "[merge \"d\"]\ndriver=x",
+                           "[protocol]\nallow=always",
+                           "[protocol \"ext\"]\nallow=always",
+                           "[rebase]\ninstructionFormat=%s%nexec x",
+                           "[gc]\nrecentObjectsHook=x",
+                           "[lfs \"customtransfer.x\"]\npath=p",
+                           "[svn]\nauthorsProg=x",
+                           "[mergetool \"x\"]\nlayout=y",
+                           "[http]\ncookieFile=x",
+                           "[http]\nsaveCookies=true",
+                           "[remote \"o\"]\nuploadpack=x",
+                           "[remote \"o\"]\nvcs=x",
+                           "[remote \"o\"]\nproxy=x",
+                           "[submodule \"s\"]\nupdate=!x",
+                           "[branch \"m\"]\nmergeoptions=-s x",
+                           "[x]\ny=z",
+                           "[sequence]\neditor=x",
+                           "[gpg]\nprogram=x",
+                           "[trailer \"x\"]\ncommand=y",
+                           "[hook \"x\"]\nevent=pre-commit"}) {
     EXPECT_EQ(effect(text), Effect::kRuns) << text;
   }
 }
 
 TEST(GitKeys, Aliases) {
-  for (const char* value :
-       {"!sh", "grep --open-files-in-pager=x y", "grep -Ox y", "rebase -x y", "rebase -ix y", "rebase --exe y", "-c core.pager=x log",
-        "difftool", "config core.pager x", "submodule foreach x", "bisect run x", "log --output=x", "log --ext-diff", "fetch --upl x",
-        "push --receive-pack=x", "push evil", "pull ../evil", "push --repo=x", "log `x`", "log $(x)", "log | x", "mergetool", ""}) {
+  for (const char* value : {"!sh",
+                            "grep --open-files-in-pager=x y",
+                            "grep -Ox y",
+                            "rebase -x y",
+                            "rebase -ix y",
+                            "rebase --exe y",
+                            "-c core.pager=x log",
+                            "difftool",
+                            "config core.pager x",
+                            "submodule foreach x",
+                            "bisect run x",
+                            "log --output=x",
+                            "log --ext-diff",
+                            "fetch --upl x",
+                            "push --receive-pack=x",
+                            "push evil",
+                            "pull ../evil",
+                            "push --repo=x",
+                            "log `x`",
+                            "log $(x)",
+                            "log | x",
+                            "mergetool",
+                            ""}) {
     EXPECT_EQ(effect("[alias]\nx=\"" + std::string(value) + "\""), Effect::kRuns) << value;
-    EXPECT_EQ(effect("[alias \"x\"]\ncommand=\"" + std::string(value) + "\""), Effect::kRuns) << value;
+    EXPECT_EQ(effect("[alias \"x\"]\ncommand=\"" + std::string(value) + "\""), Effect::kRuns)
+        << value;
   }
 }
 
@@ -109,13 +172,15 @@ TEST(GitKeys, OtherRepositories) {
 }
 
 TEST(GitKeys, Addresses) {
-  for (const char* address : {"https://example.org/x", "ssh://[::1]/x", "git@host:a/b.git", "host:x", "ssh://u@h:22/x", "[::1]:x"}) {
+  for (const char* address : {"https://example.org/x", "ssh://[::1]/x", "git@host:a/b.git",
+                              "host:x", "ssh://u@h:22/x", "[::1]:x"}) {
     EXPECT_EQ(kind_of_address(address), Address::kNetwork) << address;
   }
   for (const char* address : {"../x", "/x", "x", "./a:b", "file:///x", "x/y:z"}) {
     EXPECT_EQ(kind_of_address(address), Address::kPath) << address;
   }
-  for (const char* address : {"ext::sh -c x", "fd::3", "-oProxyCommand=x:y", "ext://x", "ssh://-o/x", "ssh://u@-o/x", "foo://x", "", "http::x"}) {
+  for (const char* address : {"ext::sh -c x", "fd::3", "-oProxyCommand=x:y", "ext://x",
+                              "ssh://-o/x", "ssh://u@-o/x", "foo://x", "", "http::x"}) {
     EXPECT_EQ(kind_of_address(address), Address::kOther) << address;
   }
 }

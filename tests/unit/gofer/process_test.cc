@@ -164,7 +164,8 @@ TEST_F(GoferProcess, DeathIsEio) {
 }
 
 TEST_F(GoferProcess, BadConfigurations) {
-  for (const std::string& text : {std::string("{"), encode_config({.trees = {{"/no/such/dir", false}}})}) {
+  for (const std::string& text :
+       {std::string("{"), encode_config({.trees = {{"/no/such/dir", false}}})}) {
     launch(text);
     int status = wait_status();
     EXPECT_TRUE(WIFEXITED(status));

@@ -92,9 +92,10 @@ TEST(GoferRules, TreeRootsDecideUnlessNamed) {
 }
 
 TEST(GoferConfig, Parses) {
-  const std::string bytes = encode_config({.trees = {{"/", false}, {"/w\xff", true}},
-                                           .rules = {{"/h", Action::kAbsent}, {"/h/c", Action::kRo, false}},
-                                           .protect_repositories = false});
+  const std::string bytes =
+      encode_config({.trees = {{"/", false}, {"/w\xff", true}},
+                     .rules = {{"/h", Action::kAbsent}, {"/h/c", Action::kRo, false}},
+                     .protect_repositories = false});
   Config config;
   std::string problem;
   ASSERT_TRUE(parse_config(bytes, config, problem)) << problem;
@@ -107,20 +108,22 @@ TEST(GoferConfig, Parses) {
   EXPECT_FALSE(config.rules[1].track);
   EXPECT_FALSE(config.protect_repositories);
   // Cut anywhere, or longer, it is refused.
-  for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(parse_config(bytes.substr(0, n), config, problem)) << n;
+  for (size_t n = 0; n < bytes.size(); ++n)
+    EXPECT_FALSE(parse_config(bytes.substr(0, n), config, problem)) << n;
   EXPECT_FALSE(parse_config(bytes + "x", config, problem));
   EXPECT_FALSE(problem.empty());
 }
 
 TEST(GoferConfig, RefusesWhatItDoesNotUnderstand) {
-  const Config wrong[] = {{.trees = {{"w", false}}},
-                          {.trees = {{"/a/../b", false}}},
-                          {.trees = {{std::string("/\0", 2), false}}},
-                          {.trees = {{"/" + std::string(5000, 'x'), false}}},
-                          {.rules = {{"x", Action::kRo}}},
-                          {.rules = {{"/x", static_cast<Action>(4)}}},
-                          {.rules = std::vector<Rule>(RuleSet::kMaxRules + 1, Rule{"/x", Action::kRo})},
-                          {.trees = std::vector<TreeConfig>(2000, TreeConfig{"/x", false})}};
+  const Config wrong[] = {
+      {.trees = {{"w", false}}},
+      {.trees = {{"/a/../b", false}}},
+      {.trees = {{std::string("/\0", 2), false}}},
+      {.trees = {{"/" + std::string(5000, 'x'), false}}},
+      {.rules = {{"x", Action::kRo}}},
+      {.rules = {{"/x", static_cast<Action>(4)}}},
+      {.rules = std::vector<Rule>(RuleSet::kMaxRules + 1, Rule{"/x", Action::kRo})},
+      {.trees = std::vector<TreeConfig>(2000, TreeConfig{"/x", false})}};
   for (const Config& config : wrong) {
     Config parsed;
     std::string problem;

@@ -131,7 +131,8 @@ TEST_F(HostFiles, DescriptorsOfOneTerminalShareIt) {
   EXPECT_EQ(read(*first, 10), "error " + std::to_string(EAGAIN));
   ASSERT_EQ(::write(master, "line\n", 5), 5);
   EXPECT_EQ(read(*first, 10), "line\n");
-  one.group->session->terminal = nullptr;  // as the end of the session's leader does: they hold each other
+  one.group->session->terminal =
+      nullptr;  // as the end of the session's leader does: they hold each other
   close(master);
 }
 

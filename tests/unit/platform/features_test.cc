@@ -14,7 +14,8 @@ class Features : public ::testing::Test {
 TEST_F(Features, EachNameMasksOne) {
   for (size_t i = 0; i < kFeatureCount; i++) {
     EXPECT_FALSE(mask_features("-" + std::string(kFeatureNames[i])));
-    for (size_t j = 0; j < kFeatureCount; j++) EXPECT_EQ(is_masked(static_cast<Feature>(j)), i == j);
+    for (size_t j = 0; j < kFeatureCount; j++)
+      EXPECT_EQ(is_masked(static_cast<Feature>(j)), i == j);
   }
 }
 

@@ -25,10 +25,12 @@ namespace {
 using Args = std::array<uint64_t, 6>;
 
 constexpr uint64_t kIp = 0x7f12'3456'9042;
-constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kNotify = SECCOMP_RET_USER_NOTIF, kTrap = SECCOMP_RET_TRAP;
+constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kNotify = SECCOMP_RET_USER_NOTIF,
+                   kTrap = SECCOMP_RET_TRAP;
 constexpr uint32_t kX32Bit = 0x40000000;
 
-uint32_t verdict(int32_t nr, const Args& args = {}, uint64_t ip = kIp, uint32_t arch = AUDIT_ARCH_X86_64) {
+uint32_t verdict(int32_t nr, const Args& args = {}, uint64_t ip = kIp,
+                 uint32_t arch = AUDIT_ARCH_X86_64) {
   static const bpf::Program program = stub_filter(kIp);
   seccomp_data data{};
   data.nr = nr;
@@ -55,7 +57,8 @@ TEST(StubFilter, ArchPrctlOnlyWithoutFsgsbase) {
     EXPECT_EQ(with(op, kIp + 1), kTrap);
     EXPECT_EQ(verdict(SYS_arch_prctl, {op}), kTrap);
   }
-  for (const uint64_t op : {0x1011, 0x1012, 0x2001, 0x3001, 0x5001}) EXPECT_EQ(with(op, kIp), kTrap);  // CPUID, shadow stacks …
+  for (const uint64_t op : {0x1011, 0x1012, 0x2001, 0x3001, 0x5001})
+    EXPECT_EQ(with(op, kIp), kTrap);  // CPUID, shadow stacks …
 }
 
 // One call of each entry that passes from the stub's own instruction, and how.
@@ -89,12 +92,21 @@ TEST(StubFilter, EveryEntryPassesFromTheStub) {
 }
 
 TEST(StubFilter, NothingPassesFromElsewhere) {
-  const uint64_t places[] = {0,       kIp - 1,           kIp + 1,           kIp - 2,         kIp ^ (1ull << 32),
-                             kIp - 0x10000, kIp | (1ull << 63), kIp & 0xffffffff, 0xffffffffff600000, ~0ull};
+  const uint64_t places[] = {0,
+                             kIp - 1,
+                             kIp + 1,
+                             kIp - 2,
+                             kIp ^ (1ull << 32),
+                             kIp - 0x10000,
+                             kIp | (1ull << 63),
+                             kIp & 0xffffffff,
+                             0xffffffffff600000,
+                             ~0ull};
   for (uint64_t ip : places) {
     for (int32_t nr = 0; nr <= 500; nr++) {
       const auto it = entries().find(nr);
-      ASSERT_EQ(verdict(nr, it == entries().end() ? Args{} : it->second.args, ip), kTrap) << nr << " from " << ip;
+      ASSERT_EQ(verdict(nr, it == entries().end() ? Args{} : it->second.args, ip), kTrap)
+          << nr << " from " << ip;
     }
   }
 }
@@ -105,11 +117,15 @@ TEST(StubFilter, NothingElsePassesFromTheStub) {
     if (entries().contains(nr)) continue;
     ASSERT_EQ(verdict(nr), kTrap) << nr;
     for (int i = 0; i < 20; i++) {
-      ASSERT_EQ(verdict(nr, {random(), random() % 256, random(), random() % 16, random(), random()}), kTrap) << nr;
+      ASSERT_EQ(
+          verdict(nr, {random(), random() % 256, random(), random() % 16, random(), random()}),
+          kTrap)
+          << nr;
     }
     ASSERT_EQ(verdict(nr, {UKS_HANDOFF_MAGIC, UKS_HANDOFF}), kTrap) << nr;
   }
-  for (int32_t nr : {-1, INT32_MIN, INT32_MAX, 1000, 0x10000 + SYS_munmap}) EXPECT_EQ(verdict(nr), kTrap) << nr;
+  for (int32_t nr : {-1, INT32_MIN, INT32_MAX, 1000, 0x10000 + SYS_munmap})
+    EXPECT_EQ(verdict(nr), kTrap) << nr;
 }
 
 TEST(StubFilter, OtherArchitecturesTrap) {
@@ -119,20 +135,22 @@ TEST(StubFilter, OtherArchitecturesTrap) {
     ASSERT_EQ(verdict(nr, args, kIp, AUDIT_ARCH_I386), kTrap) << nr;
     ASSERT_EQ(verdict(nr, args, kIp, 0), kTrap) << nr;
     // x32 has the same architecture and a bit in the number.
-    ASSERT_EQ(verdict(static_cast<int32_t>(kX32Bit | static_cast<uint32_t>(nr)), args), kTrap) << nr;
+    ASSERT_EQ(verdict(static_cast<int32_t>(kX32Bit | static_cast<uint32_t>(nr)), args), kTrap)
+        << nr;
   }
 }
 
 TEST(StubFilter, MmapFlags) {
-  const std::set<uint64_t> allowed = {MAP_SHARED,          MAP_PRIVATE,   MAP_ANONYMOUS, MAP_FIXED,
-                                      MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_STACK,     MAP_GROWSDOWN,
-                                      MAP_POPULATE,        MAP_32BIT};
+  const std::set<uint64_t> allowed = {
+      MAP_SHARED,    MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED,    MAP_FIXED_NOREPLACE,
+      MAP_NORESERVE, MAP_STACK,   MAP_GROWSDOWN, MAP_POPULATE, MAP_32BIT};
   uint64_t all = 0;
   for (uint64_t flag : allowed) all |= flag;
   EXPECT_EQ(verdict(SYS_mmap, {0, 4096, 3, all}), kAllow);
   for (int bit = 0; bit < 64; bit++) {
     const uint64_t flag = 1ull << bit;
-    EXPECT_EQ(verdict(SYS_mmap, {0, 4096, 3, flag}), allowed.contains(flag) ? kAllow : kTrap) << bit;
+    EXPECT_EQ(verdict(SYS_mmap, {0, 4096, 3, flag}), allowed.contains(flag) ? kAllow : kTrap)
+        << bit;
     EXPECT_EQ(verdict(SYS_mmap, {0, 4096, 3, all | flag}), all & flag ? kAllow : kTrap) << bit;
   }
   for (uint64_t flag : {MAP_HUGETLB, MAP_LOCKED, MAP_NONBLOCK, MAP_SYNC}) {
@@ -141,11 +159,11 @@ TEST(StubFilter, MmapFlags) {
 }
 
 TEST(StubFilter, MadviseAdvice) {
-  const std::set<uint64_t> allowed = {MADV_DONTNEED,   MADV_FREE,       MADV_WILLNEED,  MADV_NORMAL,
-                                      MADV_RANDOM,     MADV_SEQUENTIAL, MADV_HUGEPAGE,  MADV_NOHUGEPAGE,
-                                      MADV_DONTFORK,   MADV_DOFORK,     MADV_WIPEONFORK, MADV_KEEPONFORK,
-                                      MADV_DONTDUMP,   MADV_DODUMP,     MADV_COLD,      MADV_PAGEOUT,
-                                      MADV_POPULATE_READ, MADV_POPULATE_WRITE};
+  const std::set<uint64_t> allowed = {
+      MADV_DONTNEED,   MADV_FREE,          MADV_WILLNEED,      MADV_NORMAL,   MADV_RANDOM,
+      MADV_SEQUENTIAL, MADV_HUGEPAGE,      MADV_NOHUGEPAGE,    MADV_DONTFORK, MADV_DOFORK,
+      MADV_WIPEONFORK, MADV_KEEPONFORK,    MADV_DONTDUMP,      MADV_DODUMP,   MADV_COLD,
+      MADV_PAGEOUT,    MADV_POPULATE_READ, MADV_POPULATE_WRITE};
   for (uint64_t advice = 0; advice < 256; advice++) {
     const uint32_t want = allowed.contains(advice) ? kAllow : kTrap;
     EXPECT_EQ(verdict(SYS_madvise, {0, 4096, advice}), want) << advice;
@@ -160,10 +178,12 @@ TEST(StubFilter, MadviseAdvice) {
 
 TEST(StubFilter, PrctlIsTheKillSwitchAlone) {
   for (uint64_t option = 0; option < 128; option++) {
-    EXPECT_EQ(verdict(SYS_prctl, {option, SIGKILL}), option == PR_SET_PDEATHSIG ? kAllow : kTrap) << option;
+    EXPECT_EQ(verdict(SYS_prctl, {option, SIGKILL}), option == PR_SET_PDEATHSIG ? kAllow : kTrap)
+        << option;
   }
   for (uint64_t signo = 0; signo < 65; signo++) {
-    EXPECT_EQ(verdict(SYS_prctl, {PR_SET_PDEATHSIG, signo}), signo == SIGKILL ? kAllow : kTrap) << signo;
+    EXPECT_EQ(verdict(SYS_prctl, {PR_SET_PDEATHSIG, signo}), signo == SIGKILL ? kAllow : kTrap)
+        << signo;
   }
   EXPECT_EQ(verdict(SYS_prctl, {PR_SET_PDEATHSIG, SIGKILL | 1ull << 32}), kTrap);
 }
@@ -178,7 +198,8 @@ TEST(StubFilter, CloseRemovesDonatedDescriptorsAlone) {
 
 TEST(StubFilter, HandOffNeedsItsMagicInFull) {
   EXPECT_EQ(verdict(SYS_getppid), kTrap);
-  for (int bit = 0; bit < 64; bit++) EXPECT_EQ(verdict(SYS_getppid, {UKS_HANDOFF_MAGIC ^ 1ull << bit}), kTrap);
+  for (int bit = 0; bit < 64; bit++)
+    EXPECT_EQ(verdict(SYS_getppid, {UKS_HANDOFF_MAGIC ^ 1ull << bit}), kTrap);
   // Whatever else it says is the sentry's to judge.
   EXPECT_EQ(verdict(SYS_getppid, {UKS_HANDOFF_MAGIC, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull}), kNotify);
 }
@@ -186,9 +207,11 @@ TEST(StubFilter, HandOffNeedsItsMagicInFull) {
 TEST(StubFilter, NoCloneIsAllowedUnasked) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 1000; i++) {
-    EXPECT_EQ(verdict(SYS_clone, {random(), random(), random(), random(), random(), random()}), kNotify);
+    EXPECT_EQ(verdict(SYS_clone, {random(), random(), random(), random(), random(), random()}),
+              kNotify);
   }
-  for (int32_t nr : {SYS_clone3, SYS_fork, SYS_vfork, SYS_execve, SYS_execveat, SYS_unshare, SYS_setns}) {
+  for (int32_t nr :
+       {SYS_clone3, SYS_fork, SYS_vfork, SYS_execve, SYS_execveat, SYS_unshare, SYS_setns}) {
     EXPECT_EQ(verdict(nr), kTrap) << nr;
   }
 }

@@ -76,10 +76,10 @@ TEST(ProcTree, ShowsFixedFilesAndNoStrangers) {
   ASSERT_TRUE(sys && *sys);
   EXPECT_TRUE((*sys)->is_dir());
   // Of processes only the kernel's own first one: the fixture's is not registered.
-  // A name for the list: GCC 12 destroys the temporaries of a range's expression before the loop runs.
+  // A name for the list: GCC 12 destroys the temporaries of a range's expression before the loop
+  // runs.
   const std::vector<DirEntry> entries = root->read_dir(task).value();
-  for (const DirEntry& entry : entries)
-    EXPECT_LE(parse_number(entry.name), 1) << entry.name;
+  for (const DirEntry& entry : entries) EXPECT_LE(parse_number(entry.name), 1) << entry.name;
 }
 
 TEST(ProcTree, StatHas52Fields) {

@@ -12,8 +12,8 @@ namespace {
 constexpr uint64_t kRestart = SA_RESTART;
 
 struct Blocking : Sandbox {
-  static constexpr uint64_t kBuffer = kMemory + 0x1000, kWord = kMemory + 0x40, kOther = kMemory + 0x80,
-                            kTime = kMemory + 0x100;
+  static constexpr uint64_t kBuffer = kMemory + 0x1000, kWord = kMemory + 0x40,
+                            kOther = kMemory + 0x80, kTime = kMemory + 0x100;
   static constexpr size_t kPipeSize = 65536;
 };
 
@@ -60,7 +60,8 @@ TEST_F(Blocking, PartialWriteGoesOnAsThereIsRoom) {
   EXPECT_EQ(writer.result(), std::nullopt) << "904 bytes are still to come";
   EXPECT_EQ(first->call(SYS_read, in, kBuffer, 4096), 4096);
   EXPECT_EQ(writer.result(), static_cast<int64_t>(kPipeSize + 5000));
-  EXPECT_EQ(first->call(SYS_read, in, kBuffer, 2 * kPipeSize), static_cast<int64_t>(kPipeSize + 5000 - 8192));
+  EXPECT_EQ(first->call(SYS_read, in, kBuffer, 2 * kPipeSize),
+            static_cast<int64_t>(kPipeSize + 5000 - 8192));
 }
 
 TEST_F(Blocking, PartialWriteThatIsInterruptedSaysHowFarItCame) {
@@ -259,7 +260,8 @@ TEST_F(Blocking, FutexWaitTimesOut) {
   EXPECT_EQ(other.call(SYS_futex, kWord, FUTEX_WAKE_PRIVATE, 1), 0) << "it has left the queue";
   // An absolute time.
   first->put(kTime, timespec{now / kSecond + 3, now % kSecond});
-  EXPECT_EQ(first->call(SYS_futex, kWord, FUTEX_WAIT_BITSET_PRIVATE, 0, kTime, 0, ~0u), std::nullopt);
+  EXPECT_EQ(first->call(SYS_futex, kWord, FUTEX_WAIT_BITSET_PRIVATE, 0, kTime, 0, ~0u),
+            std::nullopt);
   pass_time(3 * kSecond - 1);
   EXPECT_EQ(first->result(), std::nullopt);
   pass_time(1);
@@ -268,7 +270,8 @@ TEST_F(Blocking, FutexWaitTimesOut) {
 
 TEST_F(Blocking, FutexRequeue) {
   Guest a = new_thread(*first), b = new_thread(*first), c = new_thread(*first);
-  for (Guest* waiter : {&a, &b, &c}) EXPECT_EQ(waiter->call(SYS_futex, kWord, FUTEX_WAIT_PRIVATE, 0, 0), std::nullopt);
+  for (Guest* waiter : {&a, &b, &c})
+    EXPECT_EQ(waiter->call(SYS_futex, kWord, FUTEX_WAIT_PRIVATE, 0, 0), std::nullopt);
   EXPECT_EQ(first->call(SYS_futex, kWord, FUTEX_CMP_REQUEUE_PRIVATE, 1, 1, kOther, 5), -EAGAIN);
   EXPECT_EQ(first->call(SYS_futex, kWord, FUTEX_CMP_REQUEUE_PRIVATE, 1, 1, kOther, 0), 2);
   EXPECT_EQ(a.result(), 0);
@@ -285,7 +288,8 @@ TEST_F(Blocking, FutexWaitIsInterruptedAndRestarted) {
   EXPECT_EQ(first->call(SYS_futex, kWord, FUTEX_WAIT_PRIVATE, 0, 0), std::nullopt);
   EXPECT_EQ(other.call(SYS_tgkill, first->pid(), first->tid(), SIGUSR1), 0);
   ASSERT_EQ(first->handlers().size(), 1u);
-  EXPECT_EQ(other.call(SYS_futex, kWord, FUTEX_WAKE_PRIVATE, 1), 0) << "in the handler it does not wait";
+  EXPECT_EQ(other.call(SYS_futex, kWord, FUTEX_WAKE_PRIVATE, 1), 0)
+      << "in the handler it does not wait";
   first->return_from_handler();
   EXPECT_TRUE(first->waits());
   EXPECT_EQ(other.call(SYS_futex, kWord, FUTEX_WAKE_PRIVATE, 1), 1);

@@ -1,4 +1,5 @@
-// Processes and threads come and go: fork, vfork, exec, exit, wait, and stubs that vanish at any of it.
+// Processes and threads come and go: fork, vfork, exec, exit, wait, and stubs that vanish at any of
+// it.
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +16,8 @@ namespace uks {
 namespace {
 
 struct Life : Sandbox {
-  static constexpr uint64_t kStatus = kMemory + 0x200, kPath = kMemory + 0x300, kBuffer = kMemory + 0x1000,
-                            kArgv = kMemory + 0x400;
+  static constexpr uint64_t kStatus = kMemory + 0x200, kPath = kMemory + 0x300,
+                            kBuffer = kMemory + 0x1000, kArgv = kMemory + 0x400;
 
   // A program that execve takes: one segment, nothing in it.
   void make_program() {
@@ -286,14 +287,16 @@ TEST_F(Life, VforkChildsStubIsItsParentsToo) {
   expect_alone();
 }
 
-// Whoever's stub vanishes, after however many steps of an operation: nothing hangs, nothing is left, and the first
-// process learns of each death.
+// Whoever's stub vanishes, after however many steps of an operation: nothing hangs, nothing is
+// left, and the first process learns of each death.
 struct Vanishing : Life {
-  // The processes that take part, by what they run in: 0 the parent's, 1 the child's, 2 what the child execs into.
+  // The processes that take part, by what they run in: 0 the parent's, 1 the child's, 2 what the
+  // child execs into.
   std::vector<Ref<AddressSpace>> spaces(Guest& parent) {
     std::vector<Ref<AddressSpace>> found;
     const auto add = [&](const Ref<AddressSpace>& mm) {
-      if (mm && !mm->gone && std::find(found.begin(), found.end(), mm) == found.end()) found.push_back(mm);
+      if (mm && !mm->gone && std::find(found.begin(), found.end(), mm) == found.end())
+        found.push_back(mm);
     };
     if (!parent.dead()) add(Ref<AddressSpace>(&parent.mm()));
     for (const auto& [pid, group] : kernel.groups()) {
@@ -315,8 +318,8 @@ struct Vanishing : Life {
     }
     expect_alone();
   }
-  // Runs `operation` to its step `steps`, has the stub of `victim` vanish there, and looks at what is left. False:
-  // there were not so many steps.
+  // Runs `operation` to its step `steps`, has the stub of `victim` vanish there, and looks at what
+  // is left. False: there were not so many steps.
   bool run_one(int steps, size_t victim, const std::function<void(Guest&)>& operation) {
     SCOPED_TRACE(testing::Message() << "victim " << victim << " after " << steps << " steps");
     Guest parent = fork(*first);

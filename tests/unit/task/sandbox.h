@@ -1,5 +1,5 @@
-// A whole kernel, its run loop and all system calls, on the fake platform: guests make calls one at a time, in the
-// order that the test says, and time passes when it says so.
+// A whole kernel, its run loop and all system calls, on the fake platform: guests make calls one at
+// a time, in the order that the test says, and time passes when it says so.
 #pragma once
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,7 +24,8 @@ namespace uks {
 // A guest thread, by its task.
 class Guest {
  public:
-  Guest(fake::FakePlatform& platform, Ref<Task> task) : platform_(&platform), task_(std::move(task)) {
+  Guest(fake::FakePlatform& platform, Ref<Task> task)
+      : platform_(&platform), task_(std::move(task)) {
     thread_ = task_->thread;
   }
 
@@ -103,7 +104,8 @@ class Sandbox : public testing::Test {
     auto task = make_ref<Task>(kernel, group, group->pid);
     kernel.add_task(*task);
     Credentials creds;
-    creds.cap_bounding = creds.cap_permitted = creds.cap_effective = (uint64_t{1} << 41) - 1;  // root
+    creds.cap_bounding = creds.cap_permitted = creds.cap_effective =
+        (uint64_t{1} << 41) - 1;  // root
     task->set_creds(creds);
     const Path at{mount, mount->root()};
     task->fs_context = make_ref<FsContext>(kernel.mounts, at, at);

@@ -36,14 +36,20 @@ struct VfsTest : testing::Test {
   const Path& root() { return task.fs().root; }
   static int code(const auto& r) { return r ? 0 : r.error().value; }
 
-  int mkdir(std::string_view p, uint32_t mode = 0755) { return code(make_directory(task, root(), p, mode)); }
-  int link(std::string_view target, std::string_view p) { return code(make_symlink(task, target, root(), p)); }
+  int mkdir(std::string_view p, uint32_t mode = 0755) {
+    return code(make_directory(task, root(), p, mode));
+  }
+  int link(std::string_view target, std::string_view p) {
+    return code(make_symlink(task, target, root(), p));
+  }
   int unlink(std::string_view p) { return code(remove_file(task, root(), p)); }
   int rmdir(std::string_view p) { return code(remove_directory(task, root(), p)); }
   int rename(std::string_view a, std::string_view b, unsigned flags = 0) {
     return code(rename_file(task, root(), a, root(), b, flags));
   }
-  int find(std::string_view p, uint64_t flags = kFollowLast) { return code(resolve(task, root(), p, flags)); }
+  int find(std::string_view p, uint64_t flags = kFollowLast) {
+    return code(resolve(task, root(), p, flags));
+  }
   Attr stat(std::string_view p, uint64_t flags = kFollowLast) {
     auto place = resolve(task, root(), p, flags);
     EXPECT_TRUE(place) << p;

@@ -116,7 +116,8 @@ TEST_F(GoferFsTest, ADirectoryIsKnownAfterEachChangeOfItsNames) {
   });
   change("symlink", 3, [&] { return root_dir_->symlink("l", "f", dir).has_value(); });
   change("link", 3, [&] { return root_dir_->link("f2", *f).has_value(); });
-  change("rename", 3, [&] { return root_dir_->rename("f2", *f, *root_dir_, "f3", nullptr, 0).has_value(); });
+  change("rename", 3,
+         [&] { return root_dir_->rename("f2", *f, *root_dir_, "f3", nullptr, 0).has_value(); });
   change("move", 3, [&] { return root_dir_->rename("f3", *f, *d, "f3", nullptr, 0).has_value(); });
   change("unlink", 3, [&] { return root_dir_->unlink("f", *f).has_value(); });
   ASSERT_TRUE(d->unlink("f3", *f));

@@ -41,7 +41,8 @@ TEST_F(VfsTest, InodesAndNamesCostPages) {
     auto fs = make_ref<Tmpfs>(0, 1, sandbox);
     auto root = fs->make_root(0755, 0, 0);
     for (int i = 0; i < 80; i++)
-      ASSERT_TRUE(root->mkdir(std::to_string(i), {.mode = S_IFDIR | 0755, .uid = 0, .gid = 0, .rdev = 0}));
+      ASSERT_TRUE(
+          root->mkdir(std::to_string(i), {.mode = S_IFDIR | 0755, .uid = 0, .gid = 0, .rdev = 0}));
     EXPECT_EQ(sandbox->used(), 20u);
   }
   EXPECT_EQ(sandbox->used(), 0u);
@@ -76,7 +77,9 @@ TEST_F(VfsTest, UnmappedIsChargedByUseAgain) {
   auto quota = make_ref<PageQuota>(100);
   FileData data(quota);
   ASSERT_TRUE(data.truncate(90 * 4096));
-  { auto mapped = data.memfd(); }
+  {
+    auto mapped = data.memfd();
+  }
   EXPECT_EQ(quota->used(), 90u);
   ASSERT_TRUE(put(data, 0, "x"));
   EXPECT_EQ(quota->used(), 1u);
@@ -106,10 +109,12 @@ TEST_F(VfsTest, SocketsAreCharged) {
   ASSERT_TRUE(pair);
   const std::string text(65536, 'x');
   BufferSource source(text);
-  SendRequest request{.source = source, .flags = 0, .to = {}, .creds = {}, .files = {}, .wait_on = nullptr};
+  SendRequest request{
+      .source = source, .flags = 0, .to = {}, .creds = {}, .files = {}, .wait_on = nullptr};
   EXPECT_EQ(pair->first->send(task, request).error(), ENOBUFS);
   BufferSource less(std::string_view(text).substr(0, 16384));
-  SendRequest small{.source = less, .flags = 0, .to = {}, .creds = {}, .files = {}, .wait_on = nullptr};
+  SendRequest small{
+      .source = less, .flags = 0, .to = {}, .creds = {}, .files = {}, .wait_on = nullptr};
   EXPECT_EQ(pair->first->send(task, small).value(), 16384u);
   EXPECT_EQ(one.kernel.pages->used(), 5u);
   pair->first->release();

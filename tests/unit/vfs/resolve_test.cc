@@ -27,7 +27,8 @@ TEST_F(VfsTest, LinksEndAtForty) {
   EXPECT_EQ(find("/loop"), ELOOP);
   EXPECT_EQ(find("/loop", 0), 0);
   ASSERT_EQ(write("/l0", "x"), 0);
-  for (int i = 1; i <= 41; ++i) ASSERT_EQ(link("l" + std::to_string(i - 1), "/l" + std::to_string(i)), 0);
+  for (int i = 1; i <= 41; ++i)
+    ASSERT_EQ(link("l" + std::to_string(i - 1), "/l" + std::to_string(i)), 0);
   EXPECT_EQ(find("/l40"), 0);
   EXPECT_EQ(find("/l41"), ELOOP);
 }
@@ -55,7 +56,9 @@ TEST_F(VfsTest, BeneathAndRooted) {
   ASSERT_EQ(link("/out", "/jail/abs"), 0);
   ASSERT_EQ(link("../out", "/jail/up"), 0);
   Path jail = *resolve(task, root(), "/jail", 0);
-  auto look = [&](std::string_view p, uint64_t flags) { return code(resolve(task, jail, p, kFollowLast | flags)); };
+  auto look = [&](std::string_view p, uint64_t flags) {
+    return code(resolve(task, jail, p, kFollowLast | flags));
+  };
   EXPECT_EQ(look("../out", RESOLVE_BENEATH), EXDEV);
   EXPECT_EQ(look("abs", RESOLVE_BENEATH), EXDEV);
   EXPECT_EQ(look("up", RESOLVE_BENEATH), EXDEV);
@@ -132,7 +135,8 @@ TEST_F(VfsTest, CreatingWithASlashBehind) {
   EXPECT_EQ(find("/new"), ENOENT);
 }
 
-// A chain of directories as deep as a guest likes must not overflow the kernel's stack when it goes.
+// A chain of directories as deep as a guest likes must not overflow the kernel's stack when it
+// goes.
 TEST_F(VfsTest, DeepChainsDoNotRecurse) {
   mount_root(make_ref<Tmpfs>(1 << 30)->make_root(0755, 1000, 1000));
   Path at = root();

@@ -66,7 +66,9 @@ TEST_F(VfsTest, LimitsAreEnospc) {
 TEST_F(VfsTest, LocksSplitAndConflict) {
   FileLocks locks;
   int a, b;
-  auto lock = [](void* owner, int64_t s, int64_t e, bool x) { return RecordLock{s, e, x, owner, 1}; };
+  auto lock = [](void* owner, int64_t s, int64_t e, bool x) {
+    return RecordLock{s, e, x, owner, 1};
+  };
   ASSERT_TRUE(locks.set(lock(&a, 0, 99, true)));
   EXPECT_EQ(locks.set(lock(&b, 50, 60, false)).error(), EAGAIN);
   EXPECT_TRUE(locks.unlock(&a, 50, 60));
@@ -95,7 +97,8 @@ TEST_F(VfsTest, DescriptorsTakeTheLowestNumber) {
   task.group().limits[RLIMIT_NOFILE] = {10, 10};
   task.fd_table = make_ref<FdTable>();
   ASSERT_EQ(write("/f", "x"), 0);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(task.fds().install(task, *open("/f", O_RDONLY), i == 3).value(), i);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(task.fds().install(task, *open("/f", O_RDONLY), i == 3).value(), i);
   ASSERT_TRUE(task.fds().close(task, 1));
   EXPECT_EQ(task.fds().install(task, *open("/f", O_RDONLY), false, 3).value(), 5);
   EXPECT_EQ(task.fds().install(task, *open("/f", O_RDONLY), false).value(), 1);
@@ -105,7 +108,8 @@ TEST_F(VfsTest, DescriptorsTakeTheLowestNumber) {
   EXPECT_EQ(task.fds().list(), (std::vector<int>{0, 1, 2, 4, 5, 6}));
   EXPECT_EQ(copy->count(), 7);
   task.fds().close_range(task, 2, ~0u, false);
-  for (int i = 2; i < 10; ++i) EXPECT_EQ(task.fds().install(task, *open("/f", O_RDONLY), false).value(), i);
+  for (int i = 2; i < 10; ++i)
+    EXPECT_EQ(task.fds().install(task, *open("/f", O_RDONLY), false).value(), i);
   EXPECT_EQ(task.fds().install(task, *open("/f", O_RDONLY), false).error(), EMFILE);
   task.fds().clear(task);
 }
