@@ -127,7 +127,7 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
     }
   }
   if (created) {
-    TRY(give_away(dir, name, owner));
+    TRY(give_away(dir, name, fd.get(), owner));
     Attr attr = TRY(stat_at(fd.get(), ""));
     Ref<Node> node = TRY(nodes_.enter(dir.at.node, name, attr, rules));
     attr = shown(attr, rules, dir.at.tree());

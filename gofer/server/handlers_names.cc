@@ -30,7 +30,7 @@ Result<void> Server::mkdir(Reader& in, Writer& out) {
   uint32_t mode = in.u32();
   Owner owner{in.u32(), in.u32()};
   if (!in.done()) return Err(EINVAL);
-  const NameLock lock(names_lock_, Repositories::is_decisive(name));
+  const std::unique_lock lock(names_lock_);
   Handle dir = TRY(find_directory(id));
   RuleState rules = TRY(changeable_child(dir, name));
   TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeDirectory));
@@ -48,7 +48,7 @@ Result<void> Server::symlink(Reader& in, Writer& out) {
   if (!in.done() || target.find('\0') != std::string::npos) return Err(EINVAL);
   if (target.empty()) return Err(ENOENT);
   if (target.size() > kMaxLinkTarget) return Err(ENAMETOOLONG);
-  const NameLock lock(names_lock_, true);
+  const std::unique_lock lock(names_lock_);
   Handle dir = TRY(find_directory(id));
   RuleState rules = TRY(changeable_child(dir, name));
   TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeLink, target));
@@ -65,7 +65,7 @@ Result<void> Server::mknod(Reader& in, Writer& out) {
   uint32_t type = mode & S_IFMT;
   if (type == S_IFCHR || type == S_IFBLK) return Err(EPERM);
   if (type != S_IFREG && type != S_IFIFO && type != S_IFSOCK) return Err(EINVAL);
-  const NameLock lock(names_lock_, Repositories::is_decisive(name));
+  const std::unique_lock lock(names_lock_);
   Handle dir = TRY(find_directory(id));
   RuleState rules = TRY(changeable_child(dir, name));
   TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeFile));

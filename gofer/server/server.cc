@@ -260,9 +260,13 @@ Attr Server::shown(Attr attr, const RuleState& rules, const Tree& tree) const {
   return attr;
 }
 
-Result<void> Server::give_away(const Handle& dir, const std::string& name, Owner owner) {
+Result<void> Server::give_away(const Handle& dir, const std::string& name, int fd, Owner owner) {
   if (!can_give_away_ || (owner.uid == kKeepOwner && owner.gid == kKeepOwner)) return {};
-  if (::fchownat(dir.fd, name.c_str(), owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW) == 0) return {};
+  const bool by_name = fd < 0;
+  if (::fchownat(by_name ? dir.fd : fd, by_name ? name.c_str() : "", owner.uid, owner.gid,
+                 AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) == 0) {
+    return {};
+  }
   auto error = HostErr();
   // The call failed as a whole: what it made goes again, as far as that is possible.
   if (::unlinkat(dir.fd, name.c_str(), 0) < 0 && errno == EISDIR) {
@@ -273,7 +277,7 @@ Result<void> Server::give_away(const Handle& dir, const std::string& name, Owner
 
 Result<void> Server::enter_new(const Handle& dir, const std::string& name, const RuleState& rules,
                                Owner owner, Writer& out) {
-  TRY(give_away(dir, name, owner));
+  TRY(give_away(dir, name, -1, owner));
   Attr attr = TRY(stat_at(dir.fd, name.c_str()));
   Ref<Node> node = TRY(nodes_.enter(dir.at.node, name, attr, rules));
   out.node({node->id, shown(attr, rules, dir.at.tree())});

@@ -79,10 +79,12 @@ class Server {
   Result<UniqueFd> open_inode(int path_fd, int flags) const;
   std::string inode_name(int path_fd) const;  // relative to proc_fd_
   Attr shown(Attr attr, const RuleState& rules, const Tree& tree) const;
-  // Enters a file that was just made under `name`, after giving it to `owner`.
+  // Enters a file that was just made under `name`, after giving it to `owner`. The caller holds
+  // names_lock_ alone: nothing else has come to the name since.
   Result<void> enter_new(const Handle& dir, const std::string& name, const RuleState& rules,
                          Owner owner, Writer& out);
-  Result<void> give_away(const Handle& dir, const std::string& name, Owner owner);
+  // `fd`: the file itself, where there may be another under the name by now; or -1.
+  Result<void> give_away(const Handle& dir, const std::string& name, int fd, Owner owner);
   UniqueFd pin_for(const Handle& dir, const std::string& name);
   // The attributes of a directory whose names were just changed: the client need not ask for them.
   void put_changed(const Handle& dir, Writer& out, uint32_t flags = 0) const;
