@@ -295,6 +295,8 @@ class ThreadGroup : public RefCounted {
 
   // CPU time in address spaces that this process had before: see settle_cpu_times().
   CpuTimes settled_cpu;
+  // What was told last, for the sum may be split otherwise later.
+  CpuTimes shown_cpu;
   // CPU time of waited-for children, in nanoseconds.
   uint64_t children_user_ns = 0, children_system_ns = 0;
 };

@@ -1,6 +1,8 @@
 // CPU time of guests: the host accounts for it, since every guest process is a host process.
 #include <time.h>
 
+#include <algorithm>
+
 #include "platform/platform.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
@@ -9,10 +11,12 @@
 namespace uks {
 namespace {
 
-// CPUCLOCK_PROF (user + system) and CPUCLOCK_VIRT (user) of a host process; any process may read
-// them (include/linux/posix-timers.h, pid_for_clock()).
+// CPUCLOCK_PROF (user + system, in ticks where the host counts these), CPUCLOCK_VIRT (user,
+// likewise) and CPUCLOCK_SCHED (exact) of a host process; any process may read them
+// (include/linux/posix-timers.h, pid_for_clock()).
 constexpr int kProf = 0;
 constexpr int kVirt = 1;
+constexpr int kSched = 2;
 
 std::optional<uint64_t> host_cpu_ns(pid_t pid, int kind) {
   timespec ts{};
@@ -36,13 +40,25 @@ AddressSpace* own_space(ThreadGroup& group) {
 CpuTimes Kernel::cpu_times(ThreadGroup& group) {
   CpuTimes times = group.settled_cpu;
   AddressSpace* mm = own_space(group);
-  if (!mm) return times;
+  CpuTimes& shown = group.shown_cpu;
+  const CpuTimes known = times.total_ns() > shown.total_ns() ? times : shown;
+  if (!mm) return known;
   const auto user = host_cpu_ns(mm->host_pid, kVirt);
   const auto both = host_cpu_ns(mm->host_pid, kProf);
-  if (!user || !both) return times;
-  times.user_ns += *user;
-  times.system_ns += *both > *user ? *both - *user : 0;
-  return times;
+  const auto exact = host_cpu_ns(mm->host_pid, kSched);
+  if (!user || !both || !exact) return known;
+  const uint64_t all_ns = times.total_ns() + *exact;
+  uint64_t user_ns = times.user_ns + *exact;
+  if (*both > *user) {
+    user_ns = times.user_ns +
+              static_cast<uint64_t>(static_cast<double>(*exact) * static_cast<double>(*user) /
+                                    static_cast<double>(*both));
+  }
+  // Neither part ever goes back (cputime_adjust()).
+  if (all_ns <= shown.total_ns()) return shown;
+  user_ns = std::clamp(user_ns, shown.user_ns, all_ns - shown.system_ns);
+  shown = {user_ns, all_ns - user_ns};
+  return shown;
 }
 
 std::optional<uint64_t> Kernel::task_cpu_ns(Task& task) {
