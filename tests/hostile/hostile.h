@@ -91,7 +91,7 @@ class Random {
   uint64_t state_;
 };
 
-// Milliseconds that a case may take.
+// Milliseconds that a case may take on a machine with nothing else to do.
 inline constexpr int kPatienceMs = 6000;
 inline constexpr int kLatePatienceMs = 30'000;
 

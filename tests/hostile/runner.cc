@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <cstdarg>
@@ -160,6 +161,14 @@ void have_measured(Report* report, const char* what) {
   report->to_rest = false;
 }
 
+// How many times longer than on an idle machine things take: its load for each processor (uks shows
+// the host's).
+double slowness() {
+  double load = 0;
+  if (getloadavg(&load, 1) != 1) return 1;
+  return std::clamp(load / static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)), 1.0, 8.0);
+}
+
 bool run_round(const Case& c, Report* report) {
   const pid_t child = fork();
   if (child == 0) {
@@ -170,9 +179,10 @@ bool run_round(const Case& c, Report* report) {
   setpgid(child, child);
   bool by_us = false;
   int status = 0;
-  int64_t deadline = now_ms() + (c.end == End::kNever        ? 1000
-                                 : c.end == End::kKilledLate ? kLatePatienceMs
-                                                             : kPatienceMs);
+  const int64_t patience = c.end == End::kNever        ? 1000
+                           : c.end == End::kKilledLate ? kLatePatienceMs
+                                                       : kPatienceMs;
+  int64_t deadline = now_ms() + static_cast<int64_t>(static_cast<double>(patience) * slowness());
   while (waitpid(child, &status, WNOHANG) == 0) {
     if (report->wrong_line) break;
     if (now_ms() > deadline) {
@@ -182,7 +192,7 @@ bool run_round(const Case& c, Report* report) {
       }
       by_us = true;
       kill(child, SIGKILL);
-      deadline = now_ms() + 2000;
+      deadline = now_ms() + static_cast<int64_t>(2000 * slowness());
     }
     sleep_ms(1);
   }

@@ -159,38 +159,53 @@ TEST_P(Locks, SetlkwWaits) {
   Fd fd = open_file();
   struct flock l = range(F_WRLCK, 0, 0);
   ASSERT_OK(fcntl(fd, F_SETLK, &l));
+  int started[2];
+  ASSERT_OK(pipe(started));
   pid_t pid = test::spawn([&] {
     Fd mine = open_file();
     struct flock q = range(F_WRLCK, 0, 0);
     const int64_t start = test::now_ns();
+    CHILD_CHECK(write(started[1], "", 1) == 1);
     CHILD_CHECK(fcntl(mine, F_SETLKW, &q) == 0);
     CHILD_CHECK(test::now_ns() - start >= 20 * test::kMs);
     return 0;
   });
-  test::sleep_ms(60);
+  char byte;
+  ASSERT_EQ(read(started[0], &byte, 1), 1);
+  test::sleep_ms(30);
   l = range(F_UNLCK, 0, 0);
   ASSERT_OK(fcntl(fd, F_SETLK, &l));
   EXPECT_EQ(test::wait_for(pid), 0);
+  close(started[0]);
+  close(started[1]);
 }
 
+// Whoever comes second is told.
 TEST_P(Locks, DeadlockIsSeen) {
   Fd fd = open_file();
   struct flock l = range(F_WRLCK, 0, 1);
   ASSERT_OK(fcntl(fd, F_SETLK, &l));
+  constexpr int kDeadlock = 7;
   pid_t pid = test::spawn([&] {
     Fd mine = open_file();
     struct flock q = range(F_WRLCK, 1, 1);
     CHILD_CHECK(fcntl(mine, F_SETLK, &q) == 0);
     q = range(F_WRLCK, 0, 1);
-    CHILD_CHECK(fcntl(mine, F_SETLKW, &q) == 0);
-    return 0;
+    if (fcntl(mine, F_SETLKW, &q) == 0) return 0;
+    CHILD_CHECK(errno == EDEADLK);
+    return kDeadlock;
   });
-  test::sleep_ms(50);
+  ASSERT_TRUE(test::eventually([&] {
+    l = range(F_WRLCK, 1, 1);
+    return fcntl(fd, F_GETLK, &l) == 0 && l.l_type == F_WRLCK && l.l_pid == pid;
+  }));
+  test::sleep_ms(20);
   l = range(F_WRLCK, 1, 1);
-  EXPECT_ERRNO(fcntl(fd, F_SETLKW, &l), EDEADLK);
+  const bool first = fcntl(fd, F_SETLKW, &l) == 0;
+  if (!first) EXPECT_EQ(errno, EDEADLK);
   l = range(F_UNLCK, 0, 0);
   ASSERT_OK(fcntl(fd, F_SETLK, &l));
-  EXPECT_EQ(test::wait_for(pid), 0);
+  EXPECT_EQ(test::wait_for(pid), first ? kDeadlock << 8 : 0);
 }
 
 TEST_P(Locks, OpenFileDescriptionLocks) {

@@ -81,11 +81,13 @@ TEST(Clock, CpuTime) {
   const int64_t thread = test::now_ns(CLOCK_THREAD_CPUTIME_ID);
   test::sleep_ms(30);
   EXPECT_LT(test::now_ns(CLOCK_PROCESS_CPUTIME_ID) - process, 25 * test::kMs);
-  const int64_t end = test::now_ns() + 40 * test::kMs;
-  while (test::now_ns() < end) {
+  // Others may have the processor most of the time.
+  const int64_t end = test::now_ns() + 10'000 * test::kMs;
+  while (test::now_ns(CLOCK_PROCESS_CPUTIME_ID) - process < 20 * test::kMs &&
+         test::now_ns() < end) {
   }
-  EXPECT_GT(test::now_ns(CLOCK_PROCESS_CPUTIME_ID) - process, 4 * test::kMs);
-  EXPECT_GT(test::now_ns(CLOCK_THREAD_CPUTIME_ID) - thread, 4 * test::kMs);
+  EXPECT_GE(test::now_ns(CLOCK_PROCESS_CPUTIME_ID) - process, 20 * test::kMs);
+  EXPECT_GE(test::now_ns(CLOCK_THREAD_CPUTIME_ID) - thread, 15 * test::kMs);
 }
 
 // A thread's own, whatever the others use.
