@@ -22,7 +22,7 @@ Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max,
                      std::optional<int64_t> timeout_ns) {
   constexpr int kMax = INT32_MAX / static_cast<int>(sizeof(GuestEpollEvent));
   if (max <= 0 || max > kMax) return Err(EINVAL);
-  auto file = TRY(task.fds().get_io(epfd));
+  auto file = TRY(task.call_file(epfd));
   if (file->kind() != FileKind::kEpoll) return Err(EINVAL);
   auto& epoll = static_cast<Epoll&>(*file);
   constexpr size_t kBatch = 4096;  // bounds our memory; the guest asks again for the rest

@@ -207,6 +207,7 @@ Result<int64_t> sys_fcntl(Task& task, int fd, uint32_t cmd, uint64_t arg) {
     case F_OFD_GETLK:
     case F_OFD_SETLK:
     case F_OFD_SETLKW:
+      file = TRY(task.call_file(fd));
       return lock_command(task, fd, *file, static_cast<int>(cmd), UserAddr{arg});
     case F_GETOWN:
       return file->owner;
@@ -249,7 +250,7 @@ Result<int64_t> sys_fcntl(Task& task, int fd, uint32_t cmd, uint64_t arg) {
 }
 
 Result<int64_t> sys_flock(Task& task, int fd, uint32_t operation) {
-  Ref<File> file = TRY(task.fds().get_io(fd));
+  Ref<File> file = TRY(task.call_file(fd));
   Ref<Inode> inode(file->inode());
   if (!inode) return Err(EBADF);
   switch (operation & ~static_cast<uint32_t>(LOCK_NB)) {

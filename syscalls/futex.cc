@@ -210,8 +210,9 @@ Result<int64_t> sys_get_robust_list(Task& task, int pid, UserAddr head_ptr, User
   Task* target = pid == 0 ? &task : task.kernel().find_task(pid);
   if (!target) return Err(ESRCH);
   if (target->tgid() != task.tgid() && target->creds().ruid != task.creds().euid) return Err(EPERM);
+  const uint64_t head = target->robust_list.value;  // the writes may outlast the target
   TRY(task.copy_out(len_ptr, uint64_t{24}));
-  TRY(task.copy_out(head_ptr, target->robust_list.value));
+  TRY(task.copy_out(head_ptr, head));
   return 0;
 }
 

@@ -8,7 +8,7 @@
 namespace uks {
 
 Result<int64_t> sys_ioctl(Task& task, int fd, uint32_t request, uint64_t arg) {
-  Ref<File> file = TRY(task.fds().get_io(fd));
+  Ref<File> file = TRY(task.call_file(fd));
   UserAddr at{arg};
   switch (request) {
     case FIOCLEX:

@@ -18,7 +18,7 @@ Result<int64_t> new_pipe(Task& task, UserAddr fds, int flags) {
   Result<void> done;
   if (out) {
     const int pair[2] = {in, *out};
-    done = task.copy_out(fds, pair, sizeof pair);
+    done = task.write_now(fds, pair, sizeof pair);
     if (done) return 0;
     (void)task.fds().close(task, *out);
   }

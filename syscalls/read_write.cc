@@ -38,13 +38,13 @@ void trim(UserIovec& ranges, uint64_t skip, uint64_t limit) {
 }
 
 Result<Ref<File>> readable_file(Task& task, int fd) {
-  Ref<File> file = TRY(task.fds().get_io(fd));
+  Ref<File> file = TRY(task.call_file(fd));
   if (!file->readable()) return Err(EBADF);
   return file;
 }
 
 Result<Ref<File>> writable_file(Task& task, int fd) {
-  Ref<File> file = TRY(task.fds().get_io(fd));
+  Ref<File> file = TRY(task.call_file(fd));
   if (!file->writable()) return Err(EBADF);
   return file;
 }
@@ -145,6 +145,7 @@ Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional
   }
   trim(ranges, done, total - std::min(done, total));
   GuestSource source(task, std::move(ranges));
+  if (rwf & (RWF_APPEND | RWF_NOAPPEND)) source.append = (rwf & RWF_APPEND) != 0;
   // Not more than is likely to be taken.
   const size_t ahead = file.inode() && file.inode()->is_regular() ? Staging::kKept : kStreamAhead;
   bool once = total == 0;
@@ -262,15 +263,6 @@ Result<int64_t> sys_pwritev2(Task& task, int fd, UserIn iov, uint64_t iovcnt, ui
   if (static_cast<int64_t>(pos_low) != -1) {
     pos = static_cast<int64_t>(pos_low);
     TRY(check_position(*file, *pos));
-  }
-  if ((flags & RWF_APPEND) && file->seekable() && file->inode()) {
-    // The data goes to the end; the position moves only if none was given.
-    int64_t end = static_cast<int64_t>(TRY(file->inode()->getattr()).size);
-    if (pos) {
-      pos = end;
-    } else {
-      file->pos = end;
-    }
   }
   return do_write(task, *file, TRY(task.copy_in_iovec(iov, static_cast<int>(iovcnt))), pos, flags);
 }

@@ -54,9 +54,9 @@ Result<uint64_t> copy(Task& task, Cursor& in, Cursor& out, uint64_t count) {
 }  // namespace
 
 Result<int64_t> sys_sendfile(Task& task, int out_fd, int in_fd, UserInOut offset, uint64_t count) {
-  Ref<File> in_file = TRY(task.fds().get_io(in_fd));
+  Ref<File> in_file = TRY(task.call_file(in_fd));
   if (!in_file->readable()) return Err(EBADF);
-  Ref<File> out_file = TRY(task.fds().get_io(out_fd));
+  Ref<File> out_file = TRY(task.call_file(out_fd));
   if (!out_file->writable()) return Err(EBADF);
   std::optional<int64_t> pos;
   if (offset) {

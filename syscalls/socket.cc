@@ -21,7 +21,7 @@ constexpr size_t kMaxOption = 4096;
 constexpr size_t kStreamAhead = 65536;
 
 Result<Ref<SocketFile>> socket_file(Task& task, int fd) {
-  Ref<File> file = TRY(task.fds().get_io(fd));
+  Ref<File> file = TRY(task.call_file(fd));
   if (file->kind() != FileKind::kSocket) return Err(ENOTSOCK);
   return ref_cast<SocketFile>(file);
 }
@@ -39,6 +39,13 @@ Errno wait_on(Task& task, WaitQueue& queue, uint32_t events, bool nonblocking,
 }
 
 // ---- Sending
+
+// What a send that waits has taken from its caller.
+struct Sending final : CallData {
+  RawAddress to;
+  std::optional<ucred> creds;
+  FilesInFlight files;
+};
 
 // What was sent by earlier runs of a blocking stream send is in call().progress.
 Result<int64_t> send_data(Task& task, SocketFile& file, UserIovec ranges, SendRequest&& blank) {
@@ -66,7 +73,14 @@ Result<int64_t> send_data(Task& task, SocketFile& file, UserIovec ranges, SendRe
     if (e == EAGAIN) {
       WaitQueue* queue = request.wait_on ? request.wait_on : &socket.queue;
       e = wait_on(task, *queue, EPOLLOUT, nonblocking, socket.send_timeout());
-      if (e == kBlocked) return Err(e);
+      if (e == kBlocked) {
+        auto waits = std::make_unique<Sending>();
+        waits->to = std::move(request.to);
+        waits->creds = request.creds;
+        waits->files = std::move(request.files);
+        task.call().data = std::move(waits);
+        return Err(e);
+      }
     }
     if (done > 0) break;
     if (e == EPIPE && socket.raises_sigpipe() && !(request.flags & MSG_NOSIGNAL))
@@ -85,11 +99,17 @@ Result<int64_t> send_message(Task& task, SocketFile& file, UserAddr at, uint32_t
                       .creds = {},
                       .files = {},
                       .wait_on = nullptr};
+  if (std::unique_ptr<CallData> earlier = std::move(task.call().data)) {
+    auto& waited = static_cast<Sending&>(*earlier);
+    request.to = std::move(waited.to);
+    request.creds = waited.creds;
+    request.files = std::move(waited.files);
+    return send_data(task, file, std::move(message.ranges), std::move(request));
+  }
   if (message.header.name)
     request.to =
         TRY(copy_in_address(task, UserAddr{message.header.name}, message.header.name_length));
-  // Descriptors went with the first byte; later runs have none to send.
-  if (task.call().progress == 0) TRY(parse_control(task, file.socket(), message.header, request));
+  TRY(parse_control(task, file.socket(), message.header, request));
   return send_data(task, file, std::move(message.ranges), std::move(request));
 }
 
@@ -195,11 +215,14 @@ Result<int64_t> accept_connection(Task& task, int fd, UserAddr address, UserAddr
   if (address) {
     const auto peer = connection->peer_name();
     if (!peer) return give_up(Errno{ECONNABORTED});
-    GuestWriter writer(task, false);
+    GuestWriter writer(task, true);  // a descriptor whose name did not arrive would be lost
     if (!allowed) return give_up(allowed.error());
     if (auto r = copy_out_address(writer, address, *allowed, length, *peer); !r)
       return give_up(r.error());
   }
+  // While the name was written the number may have become another file's.
+  if (const auto there = task.fds().get(made); !there || *there != listener)
+    return TRY(task.fds().install(task, file, flags & SOCK_CLOEXEC));
   TRY(task.fds().install_at(task, made, file, flags & SOCK_CLOEXEC));
   return made;
 }
@@ -239,7 +262,7 @@ Result<int64_t> sys_socketpair(Task& task, int family, int type, int protocol, U
   Result<void> done;
   if (other) {
     const int pair[2] = {one, *other};
-    done = task.copy_out(fds, pair, sizeof pair);
+    done = task.write_now(fds, pair, sizeof pair);
     if (done) return 0;
     (void)task.fds().close(task, *other);
   }

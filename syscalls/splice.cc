@@ -103,8 +103,8 @@ Result<int64_t> sys_splice(Task& task, int fd_in, UserInOut off_in, int fd_out, 
                            uint64_t length, uint32_t flags) {
   if (flags & ~kSpliceFlags) return Err(EINVAL);
   if (length == 0) return 0;
-  auto in = TRY(task.fds().get_io(fd_in));
-  auto out = TRY(task.fds().get_io(fd_out));
+  auto in = TRY(task.call_file(fd_in));
+  auto out = TRY(task.call_file(fd_out));
   if (!in->readable() || !out->writable()) return Err(EBADF);
   const bool nonblocking = flags & SPLICE_F_NONBLOCK;
   Pipe* from = pipe_of(*in);
@@ -130,8 +130,8 @@ Result<int64_t> sys_splice(Task& task, int fd_in, UserInOut off_in, int fd_out, 
 Result<int64_t> sys_tee(Task& task, int fd_in, int fd_out, uint64_t length, uint32_t flags) {
   if (flags & ~kSpliceFlags) return Err(EINVAL);
   if (length == 0) return 0;
-  auto in = TRY(task.fds().get_io(fd_in));
-  auto out = TRY(task.fds().get_io(fd_out));
+  auto in = TRY(task.call_file(fd_in));
+  auto out = TRY(task.call_file(fd_out));
   if (!in->readable() || !out->writable()) return Err(EBADF);
   if (!pipe_of(*in) || !pipe_of(*out)) return Err(EINVAL);
   return between_pipes(task, *in, *out, length, flags & SPLICE_F_NONBLOCK, false);
@@ -139,7 +139,7 @@ Result<int64_t> sys_tee(Task& task, int fd_in, int fd_out, uint64_t length, uint
 
 Result<int64_t> sys_vmsplice(Task& task, int fd, UserIn iov, uint64_t count, uint32_t flags) {
   if (flags & ~kSpliceFlags) return Err(EINVAL);
-  auto file = TRY(task.fds().get_io(fd));
+  auto file = TRY(task.call_file(fd));
   Pipe* pipe = pipe_of(*file);
   if (!pipe) return Err(EBADF);
   if (count > 1024) return Err(EINVAL);

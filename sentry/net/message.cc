@@ -41,6 +41,21 @@ class ControlWriter {
       : writer_(writer), at_(header.control), room_(header.control ? header.control_length : 0) {}
 
   Result<void> put(int level, int type, const void* data, size_t n) {
+    return put_with(writer_, level, type, data, n);
+  }
+  // As put(), but the guest has it at once.
+  Result<void> put_now(Task& task, int level, int type, const void* data, size_t n) {
+    GuestWriter direct(task, true);
+    return put_with(direct, level, type, data, n);
+  }
+  size_t fds_that_fit() const {
+    return room_ < sizeof(cmsghdr) ? 0 : (room_ - sizeof(cmsghdr)) / sizeof(int);
+  }
+  void truncate() { truncated_ = true; }
+  ControlResult result() const { return {truncated_ ? static_cast<int>(MSG_CTRUNC) : 0, length_}; }
+
+ private:
+  Result<void> put_with(GuestWriter& writer, int level, int type, const void* data, size_t n) {
     if (room_ < sizeof(cmsghdr)) {
       truncated_ = true;
       return {};
@@ -53,21 +68,15 @@ class ControlWriter {
     }
     header.cmsg_level = level;
     header.cmsg_type = type;
-    TRY(writer_.put({at_}, &header, sizeof header));
-    TRY(writer_.put({at_ + sizeof header}, data, header.cmsg_len - sizeof header));
+    TRY(writer.put({at_}, &header, sizeof header));
+    TRY(writer.put({at_ + sizeof header}, data, header.cmsg_len - sizeof header));
     const uint64_t used = std::min<uint64_t>(CMSG_SPACE(n), room_);
     at_ += used;
     room_ -= used;
     length_ += used;
     return {};
   }
-  size_t fds_that_fit() const {
-    return room_ < sizeof(cmsghdr) ? 0 : (room_ - sizeof(cmsghdr)) / sizeof(int);
-  }
-  void truncate() { truncated_ = true; }
-  ControlResult result() const { return {truncated_ ? static_cast<int>(MSG_CTRUNC) : 0, length_}; }
 
- private:
   GuestWriter& writer_;
   uint64_t at_, room_;
   uint64_t length_ = 0;
@@ -197,7 +206,16 @@ Result<ControlResult> deliver_control(Task& task, GuestWriter& writer, Socket& s
       fds.push_back(*fd);
     }
     if (fds.size() < files.size()) out.truncate();
-    if (!fds.empty()) TRY(out.put(SOL_SOCKET, SCM_RIGHTS, fds.data(), fds.size() * sizeof(int)));
+    // A number that does not arrive would be lost for ever: nothing is given then
+    // (scm_detach_fds()).
+    if (!fds.empty() &&
+        !out.put_now(task, SOL_SOCKET, SCM_RIGHTS, fds.data(), fds.size() * sizeof(int))) {
+      for (size_t i = 0; i < fds.size(); i++) {
+        if (const auto there = task.fds().get(fds[i]); there && *there == files[i])
+          (void)task.fds().close(task, fds[i]);
+      }
+      out.truncate();
+    }
   }
   return out.result();
 }

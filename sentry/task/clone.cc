@@ -163,7 +163,6 @@ Result<void> check_process_limit_at_exec(Task& task) {
 Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   TRY(check_flags(request));
   Kernel& kernel = parent.kernel();
-  if (kernel.task_count() >= kernel.max_tasks || !may_have_more_tasks(parent)) return Err(EAGAIN);
   const bool same_memory = request.flags & CLONE_VM;
   const bool same_group = request.flags & CLONE_THREAD;
 
@@ -175,12 +174,17 @@ Result<int64_t> clone_task(Task& parent, const CloneRequest& request) {
   if (!(request.flags & CLONE_FILES) &&
       !FdTable::check_total(static_cast<size_t>(parent.fd_table->count())))
     return Err(ENOMEM);
+  const auto may_clone = [&] {
+    return kernel.task_count() < kernel.max_tasks && may_have_more_tasks(parent);
+  };
+  if (!may_clone()) return Err(EAGAIN);
   const pid_t tid = kernel.allocate_pid();
   // Before the child can run, and before clone returns in the parent: pthread_join() takes a 0 here
   // for a thread that has ended, and a late write would undo the child's CLEARTID.
   if (same_memory && (request.flags & CLONE_PARENT_SETTID)) {
     (void)parent.write_now(request.parent_tid, &tid, sizeof tid);
     if (parent.dead) return Err(EINTR);
+    if (!may_clone()) return Err(EAGAIN);  // others cloned meanwhile
   }
   // Nothing is made before the platform has agreed: from here on only the host's clone can fail.
   GuestThread* thread = TRY(kernel.platform->clone(*parent.thread, plan));

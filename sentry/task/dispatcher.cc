@@ -170,6 +170,7 @@ void Dispatcher::run_call(Task& task) {
 }
 
 void Dispatcher::complete(Task& task, Result<int64_t> result) {
+  if (result || !(result.error() == kBlocked)) task.call_.files = {};
   // A call that was not interrupted takes its temporary mask back before signals are looked at
   // (restore_saved_sigmask_unless() in the kernel).
   const bool interrupted =

@@ -66,6 +66,17 @@ bool Task::has_deliverable_signal() const {
   return ((pending.pending() | group_->pending.pending()) & ~blocked_signals) != 0;
 }
 
+Result<Ref<File>> Task::call_file(int fd) {
+  for (CallState::HeldFile& held : call_.files) {
+    if (held.file && held.fd == fd) return ref_cast<File>(held.file);
+    if (held.file) continue;
+    Ref<File> file = TRY(fds().get_io(fd));
+    held = {fd, file};
+    return file;
+  }
+  return fds().get_io(fd);
+}
+
 Errno Task::block(std::initializer_list<WaitOn> queues, std::optional<MonotonicNs> deadline,
                   int interrupted) {
   return block(std::vector<WaitOn>(queues), deadline, interrupted);

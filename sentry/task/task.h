@@ -57,6 +57,12 @@ struct CallState {
   std::optional<MonotonicNs> deadline;  // set by the first run of a handler with a time-out
   uint64_t progress = 0;                // e.g. bytes written so far
   std::unique_ptr<CallData> data;
+  // What call_file() gave, at the numbers asked for; dropped when the call ends.
+  struct HeldFile {
+    int fd;
+    Ref<RefCounted> file;
+  };
+  std::array<HeldFile, 2> files;
 };
 
 // What a task waits for.
@@ -76,6 +82,9 @@ class Task : public RefCounted {
   pid_t tgid() const;
   bool is_leader() const { return tid_ == tgid(); }
   FdTable& fds() { return *fd_table; }
+  // The file to do I/O on in a call that may block: the same one in each of its runs, whatever
+  // becomes of the number meanwhile (Linux looks once, fdget()). At most two numbers a call. EBADF.
+  Result<Ref<File>> call_file(int fd);
   FsContext& fs() { return *fs_context; }
   const Credentials& creds() const { return *creds_; }
   // A copy to change, then set_creds(): credentials are shared, immutable values.

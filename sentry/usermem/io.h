@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,8 @@ class IoSink {
 class IoSource {
  public:
   virtual ~IoSource() = default;
+  // RWF_APPEND (true) and RWF_NOAPPEND (false): instead of the file's O_APPEND.
+  std::optional<bool> append;
   virtual size_t remaining() const = 0;
   // Copies the next min(n, remaining()) bytes to `dst` and advances. Returns bytes copied; EFAULT
   // if none could be.

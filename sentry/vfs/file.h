@@ -59,6 +59,10 @@ class File : public RefCounted {
   // O_* flags of open(2): access mode and status flags. O_PATH files answer EBADF to I/O (checked
   // by the callers in syscalls/).
   int flags() const { return flags_; }
+  // Whether this write goes to the end of the file.
+  bool appends(const IoSource& source) const {
+    return source.append.value_or((flags_ & O_APPEND) != 0);
+  }
   void set_status_flags(int flags) {  // F_SETFL: O_APPEND O_NONBLOCK O_ASYNC O_DIRECT O_NOATIME
     constexpr int kSettable = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
     flags_ = (flags_ & ~kSettable) | (flags & kSettable);

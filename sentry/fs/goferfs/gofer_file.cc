@@ -103,7 +103,7 @@ Result<size_t> GoferFile::pread(Task&, IoSink& sink, int64_t pos) {
 
 Result<size_t> GoferFile::pwrite(Task&, IoSource& source, int64_t pos) {
   if (pos < 0) return Err(EINVAL);
-  bool append = flags() & O_APPEND;
+  const bool append = appends(source);
   bool made_room = false;
   size_t done = 0;
   while (source.remaining() > 0) {
@@ -152,7 +152,7 @@ Result<size_t> GoferFile::pwrite(Task&, IoSource& source, int64_t pos) {
 
 Result<size_t> GoferFile::write(Task& task, IoSource& source) {
   size_t n = TRY(pwrite(task, source, pos));
-  if (flags() & O_APPEND) {
+  if (appends(source)) {
     pos = static_cast<int64_t>(TRY(file_size()));
   } else {
     pos += static_cast<int64_t>(n);

@@ -157,6 +157,8 @@ Result<size_t> HostFile::read(Task& task, IoSink& sink) {
 
 Result<size_t> HostFile::write(Task& task, IoSource& source) {
   const Ref<HostStream> stream = stream_;
+  // The description and its position are the host's: -1 stands for it.
+  if (stream->is_regular() && source.append.value_or(false)) return pwrite(task, source, -1);
   if (stream->terminal) TRY(stream->terminal->check_write(task, stream->fd()));
   size_t done = 0;
   while (source.remaining() > 0 && done < kCallLimit) {
@@ -206,7 +208,9 @@ Result<size_t> HostFile::pwrite(Task&, IoSource& source, int64_t pos) {
     ssize_t n = 0;
     {
       Unlocked unlocked;
-      n = ::pwrite(stream->fd(), bytes->data(), bytes->size(), pos + static_cast<int64_t>(done));
+      const iovec v{const_cast<char*>(bytes->data()), bytes->size()};
+      n = pwritev2(stream->fd(), &v, 1, pos < 0 ? -1 : pos + static_cast<int64_t>(done),
+                   source.append.value_or(false) ? RWF_APPEND : 0);
       if (n < 0 && done == 0) return HostErr();
     }
     if (n <= 0) break;

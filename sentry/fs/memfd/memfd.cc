@@ -100,11 +100,19 @@ Result<size_t> MemfdInode::write_at(int64_t pos, std::span<const char> buffer) {
   return static_cast<size_t>(n);
 }
 
+Result<size_t> MemfdInode::append(std::span<const char> buffer) {
+  const iovec v{const_cast<char*>(buffer.data()), buffer.size()};
+  const ssize_t n = pwritev2(host_.fd(), &v, 1, 0, RWF_APPEND);
+  if (n < 0) return HostErr();
+  return static_cast<size_t>(n);
+}
+
 MemfdFile::~MemfdFile() = default;
 
 Result<size_t> MemfdFile::write(Task& task, IoSource& source) {
-  if (flags() & O_APPEND) pos = static_cast<int64_t>(TRY(inode_->getattr()).size);
-  return File::write(task, source);
+  const size_t n = TRY(File::write(task, source));
+  if (appends(source)) pos = static_cast<int64_t>(TRY(inode_->getattr()).size);
+  return n;
 }
 
 Result<size_t> MemfdFile::pread(Task&, IoSink& sink, int64_t at) {
@@ -136,7 +144,8 @@ Result<size_t> MemfdFile::pwrite(Task&, IoSource& source, int64_t at) {
     if (n) {
       {
         Unlocked unlocked;
-        n = inode->write_at(at + static_cast<int64_t>(done), *bytes);
+        n = appends(source) ? inode->append(*bytes)
+                            : inode->write_at(at + static_cast<int64_t>(done), *bytes);
       }
       inode->host().settle(*reserved);
     }

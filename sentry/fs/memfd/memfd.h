@@ -26,6 +26,8 @@ class MemfdInode final : public Inode {
   Result<Ref<File>> open(Task& task, const Path& path, int flags) override;
   Result<size_t> read_at(int64_t pos, std::span<char> buffer) override;
   Result<size_t> write_at(int64_t pos, std::span<const char> buffer) override;
+  // At the end, wherever that is when the host looks.
+  Result<size_t> append(std::span<const char> buffer);
 
  private:
   ChargedMemfd host_;

@@ -26,7 +26,7 @@ Result<size_t> TmpfsFile::pread(Task&, IoSink& sink, int64_t pos) {
 Result<size_t> TmpfsFile::pwrite(Task& task, IoSource& source, int64_t pos) {
   if (pos < 0) return Err(EINVAL);
   // pwrite(2), BUGS: O_APPEND appends whatever the offset.
-  uint64_t at = (flags() & O_APPEND) ? inode_->data().size() : static_cast<uint64_t>(pos);
+  uint64_t at = appends(source) ? inode_->data().size() : static_cast<uint64_t>(pos);
   size_t n = TRY(inode_->data().write(at, source));
   if (n > 0) {
     inode_->touch_modified();
@@ -38,7 +38,7 @@ Result<size_t> TmpfsFile::pwrite(Task& task, IoSource& source, int64_t pos) {
 }
 
 Result<size_t> TmpfsFile::write(Task& task, IoSource& source) {
-  if (flags() & O_APPEND) pos = static_cast<int64_t>(inode_->data().size());
+  if (appends(source)) pos = static_cast<int64_t>(inode_->data().size());
   size_t n = TRY(pwrite(task, source, pos));
   pos += static_cast<int64_t>(n);
   return n;
