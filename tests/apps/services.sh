@@ -27,16 +27,16 @@ for f in ("p.db", "p.db-wal", "p.db-shm"):
 
 if command -v redis-server >/dev/null; then
   # shellcheck disable=SC2016
-  same redis 's=/tmp/redis.sock; redis-server --port 0 --unixsocket $s --save "" --appendonly no --dir /tmp --daemonize no --logfile /tmp/redis.log & p=$!
+  same redis 'd=$(mktemp -d /tmp/redis-XXXXXX); trap "rm -rf $d" EXIT; s=$d/redis.sock; redis-server --port 0 --unixsocket $s --save "" --appendonly no --dir $d --daemonize no --logfile $d/redis.log & p=$!
 for i in $(seq 100); do redis-cli -s $s ping >/dev/null 2>&1 && break; sleep 0.1; done
 r="redis-cli -s $s"; $r ping; $r set k v; $r get k; $r incrby n 41; $r incr n; $r lpush l a b c; $r lrange l 0 -1
 for i in $(seq 300); do echo "set key$i $i"; done | $r | sort | uniq -c; $r dbsize
 ($r --csv subscribe ch | head -2 | tail -1) & sleep 0.5; $r publish ch msg; wait $!
-redis-benchmark -s $s -q -n 2000 -c 20 -t set,get,lpush >/tmp/bench 2>&1; tr "\r" "\n" </tmp/bench | grep -c "requests per second"
-$r config set save "900 1" >/dev/null; $r save; ls -l /tmp/dump.rdb | wc -l; $r shutdown nosave; wait $p; echo status $?; rm -f /tmp/dump.rdb $s'
-  same redis_tcp 'redis-server --port 16399 --bind 127.0.0.1 --save "" --dir /tmp >/tmp/redis.log & p=$!
+redis-benchmark -s $s -q -n 2000 -c 20 -t set,get,lpush >$d/bench 2>&1; tr "\r" "\n" <$d/bench | grep -c "requests per second"
+$r config set save "900 1" >/dev/null; $r save; ls -l $d/dump.rdb | wc -l; $r shutdown nosave; wait $p; echo status $?; rm -f $d/dump.rdb $s'
+  same redis_tcp 'd=$(mktemp -d /tmp/redis-XXXXXX); trap "rm -rf $d" EXIT; redis-server --port 16399 --bind 127.0.0.1 --save "" --dir $d >$d/redis.log & p=$!
 for i in $(seq 100); do redis-cli -p 16399 ping >/dev/null 2>&1 && break; sleep 0.1; done
-redis-cli -p 16399 set a b; redis-cli -p 16399 get a; redis-cli -p 16399 bgsave; sleep 1; redis-cli -p 16399 lastsave | wc -l; kill $p; wait $p; echo $?; rm -f /tmp/dump.rdb'
+redis-cli -p 16399 set a b; redis-cli -p 16399 get a; redis-cli -p 16399 bgsave; sleep 1; redis-cli -p 16399 lastsave | wc -l; kill $p; wait $p; echo $?; rm -f $d/dump.rdb'
 else
   skip redis 'no redis-server on this machine'
 fi
