@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -203,6 +204,16 @@ void place_descriptors(const Zygote& zygote, int socket) {
   __builtin_unreachable();
 }
 
+pid_t fork_zygote() {
+#ifdef __SANITIZE_THREAD__
+  // After fork(3) the run-time library starts its background thread anew, in memory that is about
+  // to be unmapped.
+  return _Fork();
+#else
+  return fork();
+#endif
+}
+
 }  // namespace
 
 Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way) {
@@ -221,7 +232,7 @@ Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way) {
   UniqueFd ours(pair[0]);
   UniqueFd theirs(pair[1]);
   const pid_t sentry = getpid();
-  zygote.pid = fork();
+  zygote.pid = fork_zygote();
   if (zygote.pid < 0) return HostErr();
   if (zygote.pid == 0) be_zygote(layout, zygote, theirs.get(), sentry);
   zygote.socket = std::move(ours);
