@@ -78,6 +78,18 @@ class GuestThread : public RefCounted {
   void load_call();
   // Guest memory that came along with the call: `n` bytes at `addr`, or null.
   const char* prefetched(uint64_t addr, uint64_t n) const;
+  // As much as there is of that, at most `n` bytes; `fault`: what is behind cannot be read.
+  struct Piece {
+    const char* bytes = nullptr;
+    uint64_t length = 0;
+    bool fault = false;
+  };
+  Piece prefetched_piece(uint64_t addr, uint64_t n) const;
+  // Where the call's data goes: so many bytes from its start on could be written when the call
+  // began.
+  uint64_t probed() const { return probed_; }
+  // ... and the next one could not.
+  bool probe_fault() const { return probe_fault_; }
   // A prefetched string at `addr` (its bytes without the NUL), if there is one that ends.
   std::optional<std::string> prefetched_string(uint64_t addr) const;
   // A prefetched vector of strings.
@@ -85,6 +97,7 @@ class GuestThread : public RefCounted {
 
   // ---- Orders of the reply in the making
   void clear_orders() {
+    counts_ = false;
     order_count_ = 0;
     data_cursor_ = data_base_;
   }
@@ -101,7 +114,21 @@ class GuestThread : public RefCounted {
     return std::max(data_base_, data_cursor_) > UKS_SLOT_DATA_SIZE - n;
   }
   uint64_t data_room() const { return UKS_SLOT_DATA_SIZE - data_cursor_; }
+  // Gives the end of it back.
+  void keep_data(uint64_t end) {
+    data_cursor_ = std::min<uint64_t>((end + 7) & ~uint64_t{7}, UKS_SLOT_DATA_SIZE);
+  }
   bool add_order(const uks_order& order);
+  unsigned order_room() const { return UKS_MAX_ORDERS - order_count_; }
+  // Back to what was ordered when there were `count` orders and data up to `cursor`.
+  void drop_orders(uint32_t count, uint64_t cursor) {
+    order_count_ = count;
+    data_cursor_ = cursor;
+  }
+  uint64_t data_cursor() const { return data_cursor_; }
+  // The answer is the number of bytes that the orders copy out (UKS_RESUME_COUNT).
+  void set_counts(bool counts) { counts_ = counts; }
+  bool counts() const { return counts_; }
   bool has_order_room() const { return order_count_ < UKS_MAX_ORDERS; }
   // An order to copy `n` bytes to the guest. False: no room.
   bool order_copy_out(uint64_t addr, const void* from, uint64_t n);
@@ -153,6 +180,9 @@ class GuestThread : public RefCounted {
   unsigned index_;
   std::array<uks_range, UKS_MAX_RANGES> ranges_{};
   unsigned range_count_ = 0;
+  uint64_t probed_ = 0;
+  bool probe_fault_ = false;
+  bool counts_ = false;
   uint64_t data_base_ = 0;    // data area up to here holds prefetched bytes
   uint64_t data_cursor_ = 0;  // ... and up to here, data of orders
   uint32_t order_count_ = 0;
@@ -230,6 +260,8 @@ class AddressSpace : public RefCounted {
 
  private:
   Result<void> open_memory();
+  // Of n bytes at `addr`, those before the stub's region and the end of user space. EFAULT: none.
+  Result<size_t> guests_part(uint64_t addr, size_t n) const;
   Result<size_t> copy_by_order(uint32_t op, uint64_t addr, void* bytes, size_t n);
   Result<void> open_maps();
   // Both files are also opened and used with the kernel lock dropped. Once open they stay.

@@ -14,6 +14,7 @@ namespace {
 // Layouts of struct linux_dirent64 and struct linux_dirent.
 constexpr size_t kHeader64 = 19;
 constexpr size_t kHeader = 18;
+constexpr size_t kLongestRecord = 280;  // a name of 255 bytes
 
 template <typename T>
 void put(char* at, T value) {
@@ -25,13 +26,20 @@ Result<int64_t> do_getdents(Task& task, int fd, UserOut buf, uint32_t count, boo
   if (!file->inode() || !file->inode()->is_dir()) return Err(ENOTDIR);
   // One call returns at most this much; a guest cannot make the kernel hold a larger buffer.
   size_t room = std::min<size_t>(count, 256 * 1024);
+  // Nor beyond what can surely be written, if that is something: an entry is read once.
+  size_t writable = room;
+  if (task.thread && !task.call().woken) {
+    const size_t probed = std::min<size_t>(room, task.thread->probed());
+    if (probed >= kLongestRecord || task.thread->probe_fault()) writable = probed;
+  }
   std::string out;
-  bool full = false;
+  bool full = false, faulted = false;
   auto sink = [&](std::string_view name, uint64_t ino, int64_t next, unsigned char type) {
     // The old layout keeps the type in the record's last byte.
     size_t length =
         ((is64 ? kHeader64 : kHeader) + name.size() + 1 + (is64 ? 0 : 1) + 7) & ~size_t{7};
-    if (out.size() + length > room) {
+    if (out.size() + length > writable) {
+      if (out.size() + length <= room) faulted = writable < room;
       full = true;
       return false;
     }
@@ -49,7 +57,7 @@ Result<int64_t> do_getdents(Task& task, int fd, UserOut buf, uint32_t count, boo
   int64_t before = file->pos;
   TRY(file->iterate(task, sink));
   if (out.empty()) {
-    if (full) return Err(EINVAL);
+    if (full) return Err(faulted ? EFAULT : EINVAL);
     return 0;
   }
   if (auto r = task.copy_out(buf, out.data(), out.size()); !r) {

@@ -18,7 +18,7 @@ Result<int64_t> create(Task& task, int flags) {
 }
 
 // `timeout`: none waits for ever.
-Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max,
+Result<int64_t> wait(Task& task, int epfd, UserOut out, int max,
                      std::optional<int64_t> timeout_ns) {
   constexpr int kMax = INT32_MAX / static_cast<int>(sizeof(GuestEpollEvent));
   if (max <= 0 || max > kMax) return Err(EINVAL);
@@ -27,13 +27,22 @@ Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max,
   auto& epoll = static_cast<Epoll&>(*file);
   constexpr size_t kBatch = 4096;  // bounds our memory; the guest asks again for the rest
   std::vector<Epoll::Used> used;
-  auto events = epoll.collect(std::min<size_t>(static_cast<size_t>(max), kBatch), used);
+  size_t most = std::min<size_t>(static_cast<size_t>(max), kBatch);
+  // What cannot be written is not taken. After a wait it may be different.
+  const size_t writable = task.thread ? task.thread->probed() / sizeof(GuestEpollEvent) : 0;
+  if (writable < most && task.thread && task.thread->probe_fault() && !task.call().woken) {
+    if (writable == 0 && epoll.poll_events() & EPOLLIN) return Err(EFAULT);
+    most = std::max<size_t>(writable, 1);
+  }
+  auto events = epoll.collect(most, used);
   if (!events.empty()) {
     const size_t bytes = events.size() * sizeof(GuestEpollEvent);
-    // Events that are told once are written at once: the stub's order may fail when it is too late
-    // to keep them (ep_send_events() puts back what it could not copy).
-    if (auto r = used.empty() ? task.copy_out(out, events.data(), bytes)
-                              : task.write_now(out, events.data(), bytes);
+    // Events that are told once are written at once where it is not known that they can be: the
+    // stub's order may fail when it is too late to keep them (ep_send_events() puts back what it
+    // could not copy).
+    if (auto r = used.empty() || events.size() <= writable
+                     ? task.copy_out(out, events.data(), bytes)
+                     : task.write_now(out, events.data(), bytes);
         !r) {
       epoll.put_back(used);
       return Err(r.error());
@@ -46,7 +55,7 @@ Result<int64_t> wait(Task& task, int epfd, UserAddr out, int max,
   return Err(task.block({{epoll.wait_queue(), EPOLLIN}}, call.deadline, EINTR));
 }
 
-Result<int64_t> wait_masked(Task& task, int epfd, UserAddr out, int max,
+Result<int64_t> wait_masked(Task& task, int epfd, UserOut out, int max,
                             std::optional<int64_t> timeout_ns, UserAddr mask, uint64_t mask_size) {
   TRY(enter_wait_mask(task, mask, mask_size));
   return leave_wait_mask(task, wait(task, epfd, out, max, timeout_ns));
@@ -89,17 +98,17 @@ Result<int64_t> sys_epoll_ctl(Task& task, int epfd, int op, int fd, UserIn event
   }
 }
 
-Result<int64_t> sys_epoll_wait(Task& task, int epfd, UserAddr events, int maxevents,
+Result<int64_t> sys_epoll_wait(Task& task, int epfd, UserOut events, int maxevents,
                                int timeout_ms) {
   return wait(task, epfd, events, maxevents, from_ms(timeout_ms));
 }
 
-Result<int64_t> sys_epoll_pwait(Task& task, int epfd, UserAddr events, int maxevents,
-                                int timeout_ms, UserIn sigmask, uint64_t sigsetsize) {
+Result<int64_t> sys_epoll_pwait(Task& task, int epfd, UserOut events, int maxevents, int timeout_ms,
+                                UserIn sigmask, uint64_t sigsetsize) {
   return wait_masked(task, epfd, events, maxevents, from_ms(timeout_ms), sigmask, sigsetsize);
 }
 
-Result<int64_t> sys_epoll_pwait2(Task& task, int epfd, UserAddr events, int maxevents,
+Result<int64_t> sys_epoll_pwait2(Task& task, int epfd, UserOut events, int maxevents,
                                  UserIn timeout, UserIn sigmask, uint64_t sigsetsize) {
   std::optional<int64_t> ns;
   if (timeout) ns = to_ns(TRY(copy_in_timespec(task, timeout)));

@@ -11,8 +11,7 @@ namespace uks {
 // Linux's MAX_RW_COUNT: no call moves more at once.
 inline constexpr uint64_t kMaxRwCount = 0x7ffff000;
 
-// One range as a vector. EINVAL: a count above SSIZE_MAX, as access_ok() and rw_verify_area()
-// refuse it.
+// One range as a vector. EFAULT: it ends beyond user space.
 Result<UserIovec> one_range(UserAddr buffer, uint64_t count);
 
 // At the file's own position, or at `pos`. Blocks unless the file or `rwf` (RWF_NOWAIT) says not

@@ -2,12 +2,14 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 #include "gen/syscalls.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/task.h"
 #include "sentry/time/clock.h"
+#include "sentry/usermem/memory_access.h"
 #include "sentry/vfs/fd_table.h"
 #include "syscalls/wait_mask.h"
 
@@ -184,6 +186,38 @@ Result<int64_t> start_poll(Task& task, UserAddr fds, uint32_t nfds) {
   return 0;
 }
 
+// Only revents is the kernel's to write, but always.
+Result<void> tell_revents(Task& task, UserAddr fds, const PollCall& poll) {
+  const auto word = [&](size_t i) { return static_cast<int16_t>(poll.entries[i].found); };
+  const size_t n = poll.entries.size();
+  if (n == 0) return {};
+  if (n == 1) return task.copy_out(fds + offsetof(pollfd, revents), word(0));
+  GuestThread* thread = task.thread.get();
+  if (thread && thread->has_order_room() && n * sizeof(int16_t) <= thread->data_room()) {
+    uks_order order{};
+    order.op = UKS_ORDER_SCATTER;
+    order.addr = fds.value + offsetof(pollfd, revents);
+    order.flags = sizeof(pollfd);
+    order.length = n;
+    char* to = thread->reserve_data(n * sizeof(int16_t), &order.offset);
+    for (size_t i = 0; i < n; i++) {
+      const int16_t revents = word(i);
+      memcpy(to + i * sizeof revents, &revents, sizeof revents);
+    }
+    thread->add_order(order);
+    return {};
+  }
+  return with_memory(task, [&](MemoryAccess& memory) -> Result<void> {
+    for (size_t i = 0; i < n; i++) {
+      const int16_t revents = word(i);
+      if (revents == poll.entries[i].before) continue;
+      TRY(memory.write(fds + i * sizeof(pollfd) + offsetof(pollfd, revents), &revents,
+                       sizeof revents));
+    }
+    return {};
+  });
+}
+
 Result<int64_t> run_poll(Task& task, UserAddr fds, int interrupted) {
   auto& poll = static_cast<PollCall&>(*task.call().data);
   const int64_t count = look(task, poll);
@@ -191,15 +225,7 @@ Result<int64_t> run_poll(Task& task, UserAddr fds, int interrupted) {
     auto result = wait(task, poll, interrupted);
     if (!result) return result;
   }
-  // Only revents is the kernel's to write, and only where it changes: each write is a host call.
-  constexpr size_t kWritesAtOnce = 256;
-  size_t written = 0;
-  for (size_t i = 0; i < poll.entries.size(); i++) {
-    const auto revents = static_cast<int16_t>(poll.entries[i].found);
-    if (revents == poll.entries[i].before) continue;
-    if (++written % kWritesAtOnce == 0) yield_kernel_lock();
-    TRY(task.copy_out(fds + i * sizeof(pollfd) + offsetof(pollfd, revents), revents));
-  }
+  TRY(tell_revents(task, fds, poll));
   return count;
 }
 

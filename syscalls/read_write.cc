@@ -74,9 +74,12 @@ constexpr size_t kStreamAhead = 65536;
 
 // What a read gave goes to the guest. What does not arrive goes back where the file can take it.
 Result<size_t> deliver(Task& task, File& file, GuestSink& sink, size_t n, bool own_position) {
-  const auto arrived = sink.deliver(n);
+  auto arrived = sink.deliver(n);
   const size_t lost = n - arrived.value_or(0);
   if (lost == 0 || task.dead || !own_position) return arrived;
+  // A message is whole or lost.
+  if (file.kind() == FileKind::kSocket && !static_cast<SocketFile&>(file).socket().is_stream())
+    return Err(EFAULT);
   if (file.seekable()) {
     (void)file.seek(task, -static_cast<int64_t>(lost), SEEK_CUR);
   } else {
@@ -90,7 +93,9 @@ constexpr int kRwfKnown = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_AP
 }  // namespace
 
 Result<UserIovec> one_range(UserAddr buffer, uint64_t count) {
-  if (count > INT64_MAX) return Err(EINVAL);
+  // access_ok()
+  constexpr uint64_t kUserEnd = 0x7ffffffff000;
+  if (count > kUserEnd || buffer.value > kUserEnd - count) return Err(EFAULT);
   UserIovec v;
   iovec range{};
   range.iov_base = reinterpret_cast<void*>(buffer.value);

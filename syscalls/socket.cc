@@ -115,6 +115,17 @@ Result<int64_t> send_message(Task& task, SocketFile& file, UserAddr at, uint32_t
 
 // ---- Receiving
 
+// What a receive gave goes to the guest. Of a stream, what does not arrive goes back; a message is
+// whole or lost.
+Result<size_t> deliver(Task& task, SocketFile& file, const RecvRequest& request, GuestSink& sink,
+                       size_t n) {
+  auto arrived = sink.deliver(n);
+  if (arrived.value_or(0) == n || task.dead) return arrived;
+  if (!file.socket().is_stream()) return Err(EFAULT);
+  if (!(request.flags & MSG_PEEK)) file.take_back(sink.undelivered());
+  return arrived;
+}
+
 // One receive with all its waiting. MSG_WAITALL of streams keeps what came in call().progress; its
 // sink, the request's, must be a direct one.
 Result<int64_t> recv_data(Task& task, SocketFile& file, RecvRequest& request, GuestSink& sink) {
@@ -126,7 +137,7 @@ Result<int64_t> recv_data(Task& task, SocketFile& file, RecvRequest& request, Gu
   uint64_t& done = task.call().progress;
   while (true) {
     auto n = socket.recv(task, request);
-    if (n) n = sink.deliver(*n);
+    if (n) n = deliver(task, file, request, sink, *n);
     if (n) {
       if (!all) return static_cast<int64_t>(*n);
       done += *n;

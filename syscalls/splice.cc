@@ -148,12 +148,22 @@ Result<int64_t> sys_vmsplice(Task& task, int fd, UserIn iov, uint64_t count, uin
   // The pages are copied, not shared: a guest cannot tell until it changes them too early.
   Result<size_t> n = size_t{0};
   if (file->writable()) {
-    GuestSource source(task, std::move(ranges));
-    n = with_fetched(source, kSpliceChunk, [&] { return file->write(task, source); });
+    size_t done = 0;
+    for (const iovec& range : ranges) {
+      GuestSource source(task, {range});
+      n = with_fetched(source, kSpliceChunk, [&] { return file->write(task, source); });
+      done += n.value_or(0);
+      if (n.value_or(0) < range.iov_len) break;
+    }
+    if (done > 0) n = done;
   } else {
     GuestSink sink(task, std::move(ranges));
     n = file->read(task, sink);
-    if (n) n = sink.deliver(*n);
+    if (n) {
+      const auto arrived = sink.deliver(*n);
+      if (!task.dead) file->take_back(sink.undelivered());
+      n = arrived;
+    }
   }
   if (!n && n.error() == EAGAIN) {
     return wait_for(task, *file, file->writable() ? EPOLLOUT : EPOLLIN, nonblocking);

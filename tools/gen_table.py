@@ -32,12 +32,13 @@ SCALARS = {
     'str': ('UserStr', 'UserStr{{{{a[{i}]}}}}', 'kStr'),
     'strvec': ('UserAddr', 'UserAddr{{a[{i}]}}', 'kStrVec'),
 }
-BUFFERS = {'in': ('UserIn', 'kIn'), 'out': ('UserOut', 'kOut'), 'inout': ('UserInOut', 'kInOut')}
+BUFFERS = {'in': ('UserIn', 'kIn'), 'out': ('UserOut', 'kOut'), 'inout': ('UserInOut', 'kInOut'),
+           'fill': ('UserOut', 'kOut'), 'fillvec': ('UserIn', 'kIn'), 'fillmsg': ('UserInOut', 'kInOut')}
 RESTART = {'none': 'kNone', 'sys': 'kSys', 'nohand': 'kNoHand', 'block': 'kBlock'}
 COVER = ('none', 'stub', 'part', 'full')  # stub: served in the guest process (platform/stub)
 COPY_ITEMS_MAX = 3
 CONSTANT_LENGTH = 'ArgExtent::kConstantLength'
-BUFFER_RE = re.compile(r'^(in|out|inout)(?:\[(\w+)(?:\*(\d+))?\]|\((\d+)\))$')
+BUFFER_RE = re.compile(r'^(in|out|inout|fill|fillvec|fillmsg)(?:\[(\w+)(?:\*(\d+))?\]|\((\d+)\))$')
 
 
 class TableError(Exception):
@@ -71,7 +72,7 @@ class Arg:
             if length_arg not in names:
                 raise TableError(f'{self.name}: no argument {length_arg!r} gives its length')
             self.length_arg = names.index(length_arg)
-            self.scale = int(scale or 1)
+            self.scale = int(scale or (16 if self.buffer == 'fillvec' else 1))
         if self.scale > 0xffff:
             raise TableError(f'{self.name}: a unit of {self.scale} bytes is too large')
 
@@ -124,6 +125,12 @@ class Row:
                     items.append((i, 'COPY_BUF_CONST', 0, arg.scale))
                 else:
                     items.append((i, 'COPY_BUF_ARG', arg.length_arg, arg.scale))
+            elif arg.buffer == 'fill':
+                items.append((i, 'COPY_FILL', arg.length_arg, arg.scale))
+            elif arg.buffer == 'fillvec':
+                items.append((i, 'COPY_FILL_VEC', arg.length_arg, arg.scale))
+            elif arg.buffer == 'fillmsg':
+                items.append((i, 'COPY_FILL_MSG', 0, arg.scale))
         return items
 
 

@@ -7,7 +7,10 @@ enum copy_kind {
   COPY_STR = 1,       /* a NUL-terminated string, at most 4096 bytes with the NUL */
   COPY_BUF_ARG = 2,   /* `size` bytes for each unit of argument `length_arg` */
   COPY_BUF_CONST = 3, /* `size` bytes */
-  COPY_STRVEC = 4     /* a NULL-terminated vector of strings */
+  COPY_STRVEC = 4,    /* a NULL-terminated vector of strings */
+  COPY_FILL = 5,      /* nothing is copied: a buffer, as COPY_BUF_ARG, that data will be put in */
+  COPY_FILL_VEC = 6,  /* an iovec of such buffers, `length_arg` counts them */
+  COPY_FILL_MSG = 7   /* a msghdr with such a vector */
 };
 
 struct copy_item {

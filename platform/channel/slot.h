@@ -57,6 +57,8 @@ enum uks_order_op {
                               // may grow by `length` bytes at most
   UKS_ORDER_CMPXCHG =
       8,  // 32 bits at `addr`: if equal to `prot` becomes `flags`; old value -> result
+  UKS_ORDER_SCATTER = 10,  // `length` 16-bit words of slot data at `offset` -> `addr`, `addr` +
+                           // `flags`, `addr` + 2 * `flags` …
 };
 
 struct uks_order {
@@ -85,6 +87,7 @@ enum {
   UKS_RESUME_SIGNAL = 4,   // then build a frame for `signal`
   UKS_RESUME_MMAP = 8,     // rax = the result of the last order
   UKS_RESUME_AGAIN = 16,   // then come in again (UKS_EVENT_KICK): more signals wait
+  UKS_RESUME_COUNT = 32,  // `ret` counts bytes that the orders copy out: what arrived is the answer
 };
 
 // A piece of guest memory that the stub copied into the slot before the hand-off.
@@ -95,7 +98,12 @@ struct uks_range {
   uint32_t kind;    // enum uks_range_kind
   uint32_t count;   // UKS_RANGE_STRVEC: number of strings
 };
-enum uks_range_kind { UKS_RANGE_BYTES = 1, UKS_RANGE_STRING = 2, UKS_RANGE_STRVEC = 3 };
+enum uks_range_kind {
+  UKS_RANGE_BYTES = 1,
+  UKS_RANGE_STRING = 2,
+  UKS_RANGE_STRVEC = 3,
+  UKS_RANGE_CUT = 4,  // bytes, and behind them memory that cannot be read
+};
 #define UKS_MAX_RANGES 4u
 
 // How to deliver a signal.
@@ -141,6 +149,12 @@ struct uks_slot {
   int64_t result;
   uint64_t data_used;  // bytes of the data area that ranges occupy
   struct uks_range ranges[UKS_MAX_RANGES];
+  // Where the call's data will go (a buffer, or a vector's buffers as one): so many bytes from its
+  // start on could be written a moment ago. `probe_fault`: the next one could not, else it was not
+  // tried.
+  uint64_t probed;
+  uint32_t probe_fault;
+  uint32_t pad;
   unsigned char info[128];
   // Written by the sentry.
   uint32_t action;

@@ -237,7 +237,8 @@ void FakePlatform::resume(GuestThread& thread, const Reply& reply, int64_t order
   if (reply.flags & UKS_RESUME_RAX) {
     rax = static_cast<int64_t>(reply.ret);
     if (orders == -EFAULT && !(reply.flags & UKS_RESUME_MMAP)) {
-      rax = copied && copied < reply.ret ? static_cast<int64_t>(copied) : -EFAULT;
+      const bool counts = (reply.flags & UKS_RESUME_COUNT) && copied && copied < reply.ret;
+      rax = counts ? static_cast<int64_t>(copied) : -EFAULT;
     }
   }
   if (reply.flags & UKS_RESUME_MMAP) rax = orders;
@@ -271,6 +272,11 @@ int64_t FakePlatform::carry_out(GuestThread& thread, const uks_order& order, int
       *copied += n;
       return n == order.length ? 0 : -EFAULT;
     }
+    case UKS_ORDER_SCATTER:
+      for (uint64_t i = 0; i < order.length; i++) {
+        if (memory.write(order.addr + i * order.flags, data + 2 * i, 2) != 2) return -EFAULT;
+      }
+      return 0;
     case UKS_ORDER_ZERO: {
       const std::vector<char> zeros(order.length);
       return memory.write(order.addr, zeros.data(), zeros.size()) == zeros.size() ? 0 : -EFAULT;

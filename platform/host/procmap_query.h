@@ -23,7 +23,9 @@ struct ProcmapQuery {
 };
 static_assert(sizeof(ProcmapQuery) == 104, "as the kernel lays it out");
 
-inline constexpr uint64_t kProcmapShared = 8;  // in `flags`
+// In `flags`.
+inline constexpr uint64_t kProcmapReadable = 1, kProcmapWritable = 2, kProcmapExecutable = 4,
+                          kProcmapShared = 8;
 inline constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
 
 }  // namespace uks

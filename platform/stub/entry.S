@@ -130,6 +130,27 @@ stub_cmpxchg32:
         mov     %eax, (%r8)
         xor     %eax, %eax
         ret
+// long stub_scatter(char* to, const uint16_t* from, uint64_t n, uint64_t stride) -> 0 or -1
+        .globl stub_scatter
+        .hidden stub_scatter
+stub_scatter:
+        xor     %eax, %eax
+4:      test    %rdx, %rdx
+        je      5f
+        movzwl  (%rsi), %r8d
+        movw    %r8w, (%rdi)
+        add     $2, %rsi
+        add     %rcx, %rdi
+        dec     %rdx
+        jmp     4b
+5:      ret
+// long stub_touch(char* at) -> 0 or -1. Whether a byte can be written, without a change of it.
+        .globl stub_touch
+        .hidden stub_touch
+stub_touch:
+        lock orb $0, (%rdi)
+        xor     %eax, %eax
+        ret
         .globl stub_copy_end
         .hidden stub_copy_end
 stub_copy_end:

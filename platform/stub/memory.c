@@ -114,6 +114,8 @@ long run_order(struct uks_slot* slot, const struct uks_order* order, long donate
       *copied += order->length - rest;
       return rest ? -14 : 0;
     }
+    case UKS_ORDER_SCATTER:
+      return stub_scatter((char*)order->addr, (const uint16_t*)data, order->length, order->flags) ? -14 : 0;
     case UKS_ORDER_ZERO:
       return stub_zero((void*)order->addr, order->length) ? -14 : 0;
     case UKS_ORDER_MMAP:

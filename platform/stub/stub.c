@@ -148,8 +148,9 @@ static void resume(struct uks_slot* slot, struct kernel_ucontext* uc, long order
   if (flags & UKS_RESUME_RAX) {
     uc->rax = slot->ret;
     if (orders_result == -kEfault && !(flags & UKS_RESUME_MMAP)) {
-      // A buffer that ends too early: what fits counts, as in copy_to_user()'s callers.
-      uc->rax = copied && copied < slot->ret ? copied : (uint64_t)-kEfault;
+      // Data for a buffer that ends too early: what fits counts. (It was there when the call began.)
+      const int counts = (flags & UKS_RESUME_COUNT) && copied && copied < slot->ret;
+      uc->rax = counts ? copied : (uint64_t)-kEfault;
     }
     uc->rcx = uc->rip;
     uc->r11 = uc->eflags;

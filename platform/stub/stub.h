@@ -45,6 +45,8 @@ long stub_copy_string(char* to, const char* from, size_t max);
 long stub_zero(void* to, size_t n);
 long stub_load64(const uint64_t* from, uint64_t* to);
 long stub_cmpxchg32(uint32_t* p, uint32_t expected, uint32_t desired, uint32_t* old);
+long stub_touch(char* at);
+long stub_scatter(char* to, const uint16_t* from, uint64_t n, uint64_t stride);
 void stub_set_fs(uint64_t base);
 uint64_t stub_get_fs(void);
 void stub_set_gs(uint64_t base);
@@ -55,6 +57,8 @@ static inline uint64_t region_base(void) { return (uint64_t)stub_start; }
 static inline struct uks_stub_process* process_data(void) {
   return (struct uks_stub_process*)(region_base() + UKS_STUB_PROCESS);
 }
+// Whether an address lies in the stub's own region, which is no memory for system calls.
+static inline int is_stubs(uint64_t addr) { return addr - region_base() < UKS_STUB_REGION; }
 static inline struct uks_thread_area* area_at(uint64_t index) {
   return (struct uks_thread_area*)(region_base() + UKS_STUB_AREAS + index * UKS_AREA_SIZE);
 }
@@ -79,7 +83,7 @@ void reset_fpu(struct kernel_ucontext* uc);
 uint64_t fpstate_size(const struct kernel_ucontext* uc);
 
 // ---- prefetch.c
-// Copies what the call's descriptors name into the slot.
+// Copies what the call's descriptors name into the slot, and looks where data can be put.
 void prefetch_arguments(struct uks_slot* slot, uint64_t nr, const uint64_t* args);
 
 // ---- memory.c

@@ -1,6 +1,7 @@
 // AddressSpace: one stub process and the ways into its memory.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -65,6 +66,50 @@ bool next_mapping(const char*& line, HostMapping& mapping) {
   return true;
 }
 
+namespace {
+
+// The kernel writes through /proc/PID/mem whatever the protection (FOLL_FORCE); a system call must
+// not. How much of what lies at `addr` the guest itself could read or write: the rest of one
+// mapping at most. It may change before the access: then the guest does it to itself.
+Result<size_t> accessible(AddressSpace& mm, int maps, uint64_t addr, size_t n, bool write) {
+  ProcmapQuery query{};
+  query.size = sizeof query;
+  query.query_addr = addr;
+  if (ioctl(maps, kProcmapQuery, &query) == 0) {
+    // x86 has no memory that can be written or executed but not read.
+    const uint64_t needed =
+        write ? kProcmapWritable : kProcmapReadable | kProcmapWritable | kProcmapExecutable;
+    if (!(query.flags & needed)) return Err(EFAULT);
+    return std::min<uint64_t>(n, query.end - addr);
+  }
+  if (errno != ENOTTY) return Err(EFAULT);
+  // Before Linux 6.11: the whole text, whose length the guest decides. Too dear for a word that is
+  // only read (futexes).
+  if (!write && n <= sizeof(uint64_t)) return n;
+  const std::string text = TRY(mm.maps());
+  HostMapping found;
+  for (const char* line = text.c_str();;) {
+    const char* const start = line;
+    if (!next_mapping(line, found) || addr < found.start) return Err(EFAULT);
+    if (addr >= found.end) continue;
+    const char* rights = strchr(start, ' ') + 1;
+    if (rights[1] != 'w' && (write || (rights[0] != 'r' && rights[2] != 'x'))) return Err(EFAULT);
+    return std::min<uint64_t>(n, found.end - addr);
+  }
+}
+
+constexpr uint64_t kUserEnd = 0x7ffffffff000;
+
+}  // namespace
+
+// No system call has business in the stub's region.
+Result<size_t> AddressSpace::guests_part(uint64_t addr, size_t n) const {
+  if (addr >= kUserEnd) return Err(EFAULT);
+  n = std::min<uint64_t>(n, kUserEnd - addr);
+  if (addr - layout_.base < UKS_STUB_REGION) return Err(EFAULT);
+  return addr < layout_.base ? std::min<uint64_t>(n, layout_.base - addr) : n;
+}
+
 Result<AddressSpace::Way> AddressSpace::way() {
   if (!memory_.valid() && by_order && by_order->memory_refused) return Way::kOrders;
   const auto opened = open_memory();
@@ -87,8 +132,10 @@ Result<size_t> AddressSpace::copy_by_order(uint32_t op, uint64_t addr, void* byt
 
 Result<size_t> AddressSpace::read_some(Way way, uint64_t addr, void* to, size_t n) {
   if (n == 0) return 0;
-  if (addr >= 0x7ffffffff000) return Err(EFAULT);
+  n = TRY(guests_part(addr, n));
   if (way == Way::kOrders) return copy_by_order(UKS_ORDER_COPY_IN, addr, to, n);
+  if (!open_maps()) return Err(EFAULT);
+  n = TRY(accessible(*this, maps_.get(), addr, n, false));
   const ssize_t r = pread(memory_.get(), to, n, static_cast<off_t>(addr));
   // The file answers EIO for an address without memory, and 0 when the process is gone.
   if (r <= 0) return Err(EFAULT);
@@ -97,9 +144,11 @@ Result<size_t> AddressSpace::read_some(Way way, uint64_t addr, void* to, size_t 
 
 Result<size_t> AddressSpace::write_some(Way way, uint64_t addr, const void* from, size_t n) {
   if (n == 0) return 0;
-  if (addr >= 0x7ffffffff000) return Err(EFAULT);
+  n = TRY(guests_part(addr, n));
   if (way == Way::kOrders)
     return copy_by_order(UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
+  if (!open_maps()) return Err(EFAULT);
+  n = TRY(accessible(*this, maps_.get(), addr, n, true));
   const ssize_t r = pwrite(memory_.get(), from, n, static_cast<off_t>(addr));
   if (r <= 0) return Err(EFAULT);
   return static_cast<size_t>(r);

@@ -21,7 +21,11 @@ void GuestThread::load_call() {
   result = load_once(s->result);
   range_count_ = 0;
   data_base_ = 0;
+  probed_ = 0;
+  probe_fault_ = false;
   if (event == UKS_EVENT_SYSCALL) {
+    probed_ = std::min<uint64_t>(load_once(s->probed), UKS_SLOT_DATA_SIZE);
+    probe_fault_ = load_once(s->probe_fault) != 0;
     const uint32_t count = std::min<uint32_t>(load_once(s->range_count), UKS_MAX_RANGES);
     for (uint32_t i = 0; i < count; i++) {
       uks_range range;
@@ -46,6 +50,18 @@ const char* GuestThread::prefetched(uint64_t addr, uint64_t n) const {
     }
   }
   return nullptr;
+}
+
+GuestThread::Piece GuestThread::prefetched_piece(uint64_t addr, uint64_t n) const {
+  for (unsigned i = 0; i < range_count_; i++) {
+    const uks_range& r = ranges_[i];
+    if (r.kind == UKS_RANGE_STRVEC || addr < r.addr || addr - r.addr > r.length) continue;
+    const uint64_t left = r.length - (addr - r.addr);
+    const bool fault = r.kind == UKS_RANGE_CUT && left < n;
+    if (left == 0 && !fault) continue;
+    return {data() + r.offset + (addr - r.addr), std::min(left, n), fault};
+  }
+  return {};
 }
 
 std::optional<std::string> GuestThread::prefetched_string(uint64_t addr) const {

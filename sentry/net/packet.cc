@@ -89,17 +89,20 @@ void PacketQueue::clear() {
 Result<size_t> PacketQueue::append(Socket& sender, IoSource& source, size_t room,
                                    const ucred& creds, FilesInFlight& files) {
   size_t want = std::min(source.remaining(), room), done = 0;
+  size_t added = 0;  // to the packet that was there
   while (done < want) {
     Packet* tail = packets_.empty() || !files.empty() ? nullptr : &packets_.back();
     const bool fits = tail && tail->end < tail->capacity && tail->sender.get() == &sender &&
                       tail->files.empty() && same(tail->creds, creds);
     if (fits) {
-      auto n = source.read(tail->data.get() + tail->end,
-                           std::min(want - done, tail->capacity - tail->end));
-      if (!n || *n == 0) return done > 0 || n ? Result<size_t>(done) : n;
-      tail->end += *n;
-      bytes_ += *n;
-      done += *n;
+      const size_t size = std::min(want - done, tail->capacity - tail->end);
+      auto n = source.read(tail->data.get() + tail->end, size);
+      if (n && *n < size) n = Err(EFAULT);
+      if (!n) return done > 0 ? Result<size_t>(done) : n;
+      tail->end += size;
+      bytes_ += size;
+      done += size;
+      added = done;
       continue;
     }
     const size_t size = std::min(want - done, kStreamPacket);
@@ -107,11 +110,18 @@ Result<size_t> PacketQueue::append(Socket& sender, IoSource& source, size_t room
     if (!made) return done > 0 ? Result<size_t>(done) : Err(made.error());
     Packet packet = std::move(*made);
     auto n = source.read(packet.data.get(), size);
-    if (!n || *n == 0) return done > 0 || n ? Result<size_t>(done) : n;
-    packet.end = *n;
+    if (n && *n < size) n = Err(EFAULT);
+    if (!n && n.error() == EFAULT && done > 0 && done == added) {
+      tail = &packets_.back();
+      tail->end -= added;
+      bytes_ -= added;
+      return n;
+    }
+    if (!n) return done > 0 ? Result<size_t>(done) : n;
+    packet.end = size;
     packet.creds = creds;
     packet.files = std::move(files);
-    done += *n;
+    done += size;
     push(std::move(packet));
   }
   return done;
@@ -128,6 +138,11 @@ Result<size_t> PacketQueue::take(IoSink& sink, StreamRead& how) {
       continue;
     }
     if (done > 0 && how.same_creds && !same(p.creds, how.creds)) break;
+    // Whole packets, or what there is room for, or nothing.
+    if (sink.writable() < std::min(p.size() - skip, sink.remaining())) {
+      if (done > 0) break;
+      return Err(EFAULT);
+    }
     auto n = sink.write(p.bytes() + skip, p.size() - skip);
     if (!n) {
       if (done > 0) break;
@@ -135,6 +150,7 @@ Result<size_t> PacketQueue::take(IoSink& sink, StreamRead& how) {
     }
     if (*n == 0) break;
     if (done == 0) how.creds = p.creds;
+    taken_creds_ = p.creds;
     const bool whole = skip + *n == p.size();
     skip = 0;
     done += *n;
@@ -151,6 +167,19 @@ Result<size_t> PacketQueue::take(IoSink& sink, StreamRead& how) {
     if (had_files || !whole) break;
   }
   return done;
+}
+
+void PacketQueue::prepend(std::span<const char> bytes) {
+  if (bytes.empty()) return;
+  // Nobody's: it must not fail for want of room in a send buffer.
+  Packet p;
+  p.data = std::make_unique_for_overwrite<char[]>(bytes.size());
+  memcpy(p.data.get(), bytes.data(), bytes.size());
+  p.capacity = p.end = bytes.size();
+  p.creds = taken_creds_;
+  bytes_ += p.size();
+  charged_ += p.charge();
+  packets_.push_front(std::move(p));
 }
 
 void PacketQueue::drop(size_t n) {

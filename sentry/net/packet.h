@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,8 +87,8 @@ class PacketQueue {
   void clear();
 
   // Stream data: appends at most `room` bytes of the source, to the last packet where it has room
-  // and the same sender's credentials, else in new packets. `files` go with the first byte. EFAULT
-  // if no byte could be read.
+  // and the same sender's credentials, else in new packets. `files` go with the first byte. EFAULT:
+  // nothing was appended. Of a packet that cannot be filled nothing is.
   Result<size_t> append(Socket& sender, IoSource& source, size_t room, const ucred& creds,
                         FilesInFlight& files);
   // Moves stream bytes out. Stops behind a packet that had files (they go to `files`) and, with
@@ -103,8 +104,11 @@ class PacketQueue {
   Result<size_t> take(IoSink& sink, StreamRead& how);
   // Drops n <= bytes() stream bytes.
   void drop(size_t n);
+  // Puts back the last of what take() moved out.
+  void prepend(std::span<const char> bytes);
 
  private:
+  ucred taken_creds_{};  // of the bytes that take() moved last
   std::deque<Packet> packets_;
   size_t bytes_ = 0;
   size_t charged_ = 0;

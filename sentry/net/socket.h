@@ -62,6 +62,8 @@ class Socket : public RefCounted {
   virtual Result<size_t> send(Task& task, SendRequest& request) = 0;
   // Bytes given; for MSG_TRUNC of datagrams their full length.
   virtual Result<size_t> recv(Task& task, RecvRequest& request) = 0;
+  // Puts back what recv() of a stream gave last, or the end of it.
+  virtual void take_back(std::span<const char>) {}
   virtual Result<void> shutdown(int how) = 0;
   virtual RawAddress name() const = 0;
   virtual Result<RawAddress> peer_name() const = 0;
@@ -156,6 +158,7 @@ class SocketFile final : public File {
   std::string anonymous_name() const override;
   Result<size_t> read(Task& task, IoSink& sink) override;
   Result<size_t> write(Task& task, IoSource& source) override;
+  void take_back(std::span<const char> bytes) override { socket_->take_back(bytes); }
   uint32_t poll_events() override { return socket_->poll_events(); }
   WaitQueue* wait_queue() override { return &socket_->queue; }
   Result<int64_t> ioctl(Task& task, uint32_t request, uint64_t arg) override;

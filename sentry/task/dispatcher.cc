@@ -296,6 +296,7 @@ void Dispatcher::send_resume(Task& task, std::optional<int64_t> ret, int restart
     reply.ret = restart == kRestartBlock ? SYS_restart_syscall : task.syscall_nr;
   } else if (ret) {
     reply.flags |= UKS_RESUME_RAX;
+    if (*ret > 0 && task.thread->counts()) reply.flags |= UKS_RESUME_COUNT;
     reply.ret = static_cast<uint64_t>(*ret);
   }
   if (!(flags & UKS_RESUME_SIGNAL)) task.delivering_signal = 0;

@@ -51,6 +51,16 @@ void GuestSource::skip_empty() {
   }
 }
 
+size_t GuestSource::in_buffer() const {
+  if (begin_ < end_) return end_ - begin_ + ranges_[current_].iov_len - done_;
+  size_t i = current_, done = done_;
+  while (i < ranges_.size() && done == ranges_[i].iov_len) {
+    i++;
+    done = 0;
+  }
+  return i < ranges_.size() ? ranges_[i].iov_len - done : 0;
+}
+
 Result<void> GuestSource::stage(size_t n) {
   n = std::min<size_t>(n, left_);
   while (end_ - begin_ < n) {
@@ -60,16 +70,18 @@ Result<void> GuestSource::stage(size_t n) {
     }
     skip_empty();
     const size_t part = std::min<size_t>(n - (end_ - begin_), ranges_[current_].iov_len - done_);
-    const char* from = task_.thread ? task_.thread->prefetched(address(), part) : nullptr;
-    if (!from) {
+    const auto piece =
+        task_.thread ? task_.thread->prefetched_piece(address(), part) : GuestThread::Piece{};
+    if (!piece.bytes || (piece.length < part && !piece.fault)) {
       wanted_ = n;
       return Err(kFetchFirst);
     }
+    faulted_ = piece.fault;
     if (begin_ == end_) begin_ = end_ = 0;
-    staging_.reserve(end_ + part, end_);
-    load_bytes(staging_.data() + end_, from, part);
-    end_ += part;
-    done_ += part;
+    staging_.reserve(end_ + piece.length, end_);
+    load_bytes(staging_.data() + end_, piece.bytes, piece.length);
+    end_ += piece.length;
+    done_ += piece.length;
   }
   return {};
 }
@@ -142,9 +154,18 @@ GuestSink::GuestSink(Task& task, UserIovec ranges, size_t room, bool at_once)
       ranges_(std::move(ranges)),
       left_(total_length(ranges_)),
       room_(room),
-      at_once_(at_once) {}
+      at_once_(at_once) {
+  if (at_once || !task.thread) return;
+  probed_ = task.thread->probed();
+  // After a wait it may be different, and Linux would look only now.
+  probe_fault_ = task.thread->probe_fault() && !task.call().woken;
+}
 
 size_t GuestSink::remaining() const { return std::min<size_t>(left_, room_ - staged_); }
+
+size_t GuestSink::writable() const {
+  return probe_fault_ ? std::min<size_t>(remaining(), sure()) : remaining();
+}
 
 void GuestSink::skip_empty() {
   while (current_ < ranges_.size() && done_ == ranges_[current_].iov_len) {
@@ -156,45 +177,89 @@ void GuestSink::skip_empty() {
 void GuestSink::advance(size_t n) {
   done_ += n;
   left_ -= n;
+  taken_ += n;
+}
+
+bool GuestSink::fits_slot(size_t n) const {
+  if (at_once_ || !task_.thread || n > sure() || n > task_.thread->data_room()) return false;
+  // An order for each buffer that it goes to.
+  size_t orders = 0, at = done_;
+  for (size_t i = current_; n > 0; i++, at = 0) {
+    n -= std::min<size_t>(n, ranges_[i].iov_len - at);
+    if (++orders > std::min<size_t>(task_.thread->order_room(), UKS_MAX_ORDERS - slot_parts_))
+      return false;
+  }
+  return true;
 }
 
 std::span<char> GuestSink::prepare(size_t max) {
   skip_empty();
-  max = std::min(max, remaining());
+  max = std::min({max, remaining(), std::max<size_t>(writable(), 1)});
   if (max == 0) return {};
-  // Straight into the slot if all that is wanted of this range fits: the stub then copies it to the
-  // guest without a further host call.
-  GuestThread* thread = at_once_ ? nullptr : task_.thread.get();
-  const size_t in_range = std::min<size_t>(max, ranges_[current_].iov_len - done_);
-  in_slot_ = thread && thread->has_order_room() && in_range <= thread->data_room();
-  if (in_slot_) return {thread->reserve_data(in_range, &slot_offset_), in_range};
-  max = std::min(max, Staging::kKept);
+  faulted_ = writable() == 0;
+  if (!faulted_ && way_ != Way::kStaged) {
+    if (fits_slot(max)) {
+      if (way_ == Way::kOpen) {
+        way_ = Way::kSlot;
+        orders_before_ = task_.thread->order_count();
+        cursor_before_ = task_.thread->data_cursor();
+      }
+      return {task_.thread->reserve_data(max, &offset_), max};
+    }
+    spill();
+  }
+  max = std::min({max, remaining(), Staging::kKept});
   staging_.reserve(staged_ + max, staged_);
   return {staging_.data() + staged_, max};
 }
 
+void GuestSink::spill() {
+  const bool was_in_slot = std::exchange(way_, Way::kStaged) == Way::kSlot;
+  if (!was_in_slot || !task_.thread) return;
+  size_t total = 0;
+  for (size_t i = 0; i < slot_parts_; i++) total += slot_part_[i].length;
+  staging_.reserve(total, 0);
+  for (size_t i = 0; i < slot_parts_; i++) {
+    const Part& part = slot_part_[i];
+    load_bytes(staging_.data() + staged_, task_.thread->data() + part.offset, part.length);
+    staged_ += part.length;
+    parts_.push_back(part);
+  }
+  slot_parts_ = 0;
+  spilled_ = staged_;
+  task_.thread->drop_orders(orders_before_, cursor_before_);
+  task_.thread->set_counts(false);
+}
+
 Result<void> GuestSink::commit(size_t n) {
   if (n == 0) return {};
+  if (faulted_) return Err(EFAULT);
   // Whether the guest can take it turns out only when the file has given it away. What can be known
   // now is said now: nothing is ever mapped here (vm.mmap_min_addr, the end of user space).
   skip_empty();
   if (address() < kLowestAddress || address() >= kUserEnd) return Err(EFAULT);
-  if (in_slot_) {
-    uks_order order{};
-    order.op = UKS_ORDER_COPY_OUT;
-    order.addr = address();
-    order.length = n;
-    order.offset = slot_offset_;
-    if (task_.thread) task_.thread->add_order(order);
-    advance(n);
-    return {};
+  if (way_ == Way::kSlot) {
+    if (!task_.thread) return Err(EFAULT);
+    task_.thread->keep_data(offset_ + n);
+    task_.thread->set_counts(true);
   }
-  while (n > 0) {
+  for (uint64_t offset = offset_; n > 0;) {
     skip_empty();
     const size_t part = std::min<size_t>(n, ranges_[current_].iov_len - done_);
-    parts_.push_back({address(), part});
+    if (way_ == Way::kSlot) {
+      uks_order order{};
+      order.op = UKS_ORDER_COPY_OUT;
+      order.addr = address();
+      order.length = part;
+      order.offset = offset;
+      task_.thread->add_order(order);
+      slot_part_[slot_parts_++] = {address(), part, offset};
+      offset += part;
+    } else {
+      parts_.push_back({address(), part, 0});
+      staged_ += part;
+    }
     advance(part);
-    staged_ += part;
     n -= part;
   }
   return {};
@@ -214,11 +279,12 @@ Result<size_t> GuestSink::deliver(size_t n) {
     }
     return {};
   });
-  lost_begin_ = arrived;
+  const size_t lost = staged_ - arrived;
+  lost_begin_ = std::max(arrived, std::exchange(spilled_, 0));
   lost_end_ = std::exchange(staged_, 0);
   parts_.clear();
   if (written) return n;
-  n -= std::min(n, lost_end_ - lost_begin_);
+  n -= std::min(n, lost);
   if (n == 0 || task_.dead) return Err(written.error());
   return n;
 }

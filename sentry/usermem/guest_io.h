@@ -34,6 +34,7 @@ class GuestSource final : public IoSource {
  public:
   GuestSource(Task& task, UserIovec ranges);
   size_t remaining() const override { return left_; }
+  size_t in_buffer() const override;
   // All n bytes, up to a fault.
   Result<size_t> read(void* dst, size_t n) override;
   Result<std::span<const char>> peek(size_t max) override;
@@ -61,16 +62,20 @@ class GuestSource final : public IoSource {
 };
 
 // What a guest reads. The files' part is over when deliver() is called.
+//
+// All of it goes the same way, so that it arrives in order and what does not arrive is the end of
+// it: in the slot, with the answer, if the stub found that it can be written and there is room;
+// else by the sentry.
 class GuestSink final : public IoSink {
  public:
   // `room`: takes so much at most before deliver(). `at_once`: nothing waits for the answer.
   GuestSink(Task& task, UserIovec ranges, size_t room = Staging::kKept, bool at_once = false);
   size_t remaining() const override;
+  size_t writable() const override;
   std::span<char> prepare(size_t max) override;
   Result<void> commit(size_t n) override;
   // Writes what was taken to the guest, of `n` bytes since the last time. Drops the kernel lock.
-  // Returns how many of them arrive; EFAULT: none. What came along with the answer counts as
-  // arrived.
+  // Returns how many of them arrive; EFAULT: none. What goes in the slot counts as arrived.
   Result<size_t> deliver(size_t n);
   // Of the bytes that deliver() could not write.
   std::span<const char> undelivered() {
@@ -79,27 +84,45 @@ class GuestSink final : public IoSink {
 
  private:
   struct Part {
-    uint64_t addr;
-    size_t length;
+    uint64_t addr, length;
+    uint64_t offset;  // in the slot
   };
+  enum class Way { kOpen, kSlot, kStaged };
   void skip_empty();
   uint64_t address() const {
     return reinterpret_cast<uint64_t>(ranges_[current_].iov_base) + done_;
   }
   void advance(size_t n);
+  // Known to be writable, and not taken yet.
+  uint64_t sure() const { return probed_ - std::min(probed_, taken_); }
+  bool fits_slot(size_t n) const;
+  // What is in the slot is staged instead.
+  void spill();
 
   Task& task_;
   UserIovec ranges_;
   uint64_t left_;
   size_t room_;
   bool at_once_;
+  uint64_t probed_ = 0;
+  bool probe_fault_ = false;
+  uint64_t taken_ = 0;
   size_t current_ = 0, done_ = 0;
+  Way way_ = Way::kOpen;
+  bool faulted_ = false;  // the last prepare() gave memory that leads nowhere
   Staging staging_{true};
   size_t staged_ = 0;
   std::vector<Part> parts_;  // where the staged bytes go
+  // Staged bytes that came out of the slot: the guest may have changed them, they are no file's any
+  // more.
+  size_t spilled_ = 0;
   size_t lost_begin_ = 0, lost_end_ = 0;
-  bool in_slot_ = false;
-  uint64_t slot_offset_ = 0;
+  // In the slot.
+  uint64_t offset_ = 0;  // of the last prepare()
+  uint32_t orders_before_ = 0;
+  uint64_t cursor_before_ = 0;
+  size_t slot_parts_ = 0;
+  Part slot_part_[UKS_MAX_ORDERS];
 };
 
 // Runs write(), which takes from `source`, and again after fetching what it misses.

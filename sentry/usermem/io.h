@@ -24,6 +24,9 @@ class IoSink {
   virtual ~IoSink() = default;
   // Bytes that still fit.
   virtual size_t remaining() const = 0;
+  // So many of them at least can be handed over, as far as is known. Less than remaining(): the
+  // next one cannot. Who gives whole messages or records asks before it takes one.
+  virtual size_t writable() const { return remaining(); }
   // Memory to place the next bytes in: 1..min(max, remaining()) bytes, empty only if remaining() is
   // 0. The memory may be shared with a hostile guest: write it, never read it back.
   virtual std::span<char> prepare(size_t max) = 0;
@@ -31,6 +34,11 @@ class IoSink {
   virtual Result<void> commit(size_t n) = 0;
   // prepare + copy + commit. Returns bytes taken (min(n, remaining())), or EFAULT if none were.
   Result<size_t> write(const void* data, size_t n);
+  // All of them or none: EFAULT.
+  Result<void> write_whole(const void* data, size_t n) {
+    if (writable() < n || TRY(write(data, n)) != n) return Err(EFAULT);
+    return {};
+  }
   // n zero bytes (holes).
   Result<size_t> write_zeros(size_t n);
 };
@@ -43,6 +51,8 @@ class IoSource {
   // RWF_APPEND (true) and RWF_NOAPPEND (false): instead of the file's O_APPEND.
   std::optional<bool> append;
   virtual size_t remaining() const = 0;
+  // Of the guest's buffer that comes next.
+  virtual size_t in_buffer() const { return remaining(); }
   // Copies the next min(n, remaining()) bytes to `dst` and advances. Returns bytes copied; EFAULT
   // if none could be.
   virtual Result<size_t> read(void* dst, size_t n) = 0;

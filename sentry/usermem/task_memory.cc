@@ -29,6 +29,8 @@ Result<void> Task::copy_out(UserAddr to, const void* from, size_t n) {
   if (n == 0) return {};
   if (!to) return Err(EFAULT);
   if (to.value >= 0x7ffffffff000 || n > 0x7ffffffff000 - to.value) return Err(EFAULT);
+  const uint64_t stub = thread ? thread->mm().layout().base : 0;
+  if (thread && to.value < stub + UKS_STUB_REGION && to.value + n > stub) return Err(EFAULT);
   if (thread && thread->order_copy_out(to.value, from, n)) return {};
   return write_now(to, from, n);
 }

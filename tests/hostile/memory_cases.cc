@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
@@ -146,6 +147,36 @@ HOSTILE_CASE(unmap_the_text, kAny) { unmap_then_call(stub().base, UKS_STUB_TEXT_
 HOSTILE_CASE(unmap_all_of_it, kAny) { unmap_then_call(stub().base, UKS_STUB_REGION); }
 HOSTILE_CASE(unmap_the_address_space, kAny) {
   (void)gadget(SYS_munmap, 0x10000, 0x7ffffffef000 - 0x10000);
+}
+// For system calls the stub is no memory, whatever its protection.
+HOSTILE_CASE(calls_on_the_stubs_memory, kReturns) {
+  int ends[2];
+  CHECK_THAT(pipe(ends) == 0);
+  const uint64_t base = stub().base;
+  static char byte = 'x';
+  const unsigned char first = *reinterpret_cast<const unsigned char*>(base);
+  for (const uint64_t at :
+       {base, base + UKS_STUB_PROCESS, base + UKS_STUB_WINDOW + UKS_SLOT_SIZE}) {
+    auto* const place = reinterpret_cast<char*>(at);
+    for (const size_t n : {size_t{1}, size_t{50000}})
+      CHECK_THAT(write(ends[1], place, n) == -1 && errno == EFAULT);
+    CHECK_THAT(write(ends[1], &byte, 1) == 1);
+    CHECK_THAT(read(ends[0], place, 1) == -1 && errno == EFAULT);
+    CHECK_THAT(read(ends[0], place, 100000) == -1 && errno == EFAULT);
+    CHECK_THAT(syscall(SYS_uname, place) == -1 && errno == EFAULT);
+    // More pieces than the stub has orders for: the sentry writes.
+    CHECK_THAT(write(ends[1], place, 1) == -1 && errno == EFAULT);
+    iovec parts[60];
+    char room[60];
+    for (int i = 0; i < 60; i++) parts[i] = {room + i, 1};
+    parts[59] = {place, 1};
+    char many[59];
+    memset(many, 'y', sizeof many);
+    CHECK_THAT(write(ends[1], many, sizeof many) == 59);
+    CHECK_THAT(readv(ends[0], parts, 60) == -1 && errno == EFAULT);
+    CHECK_THAT(read(ends[0], room, sizeof room) == 60 && room[0] == 'x');
+  }
+  CHECK_THAT(*reinterpret_cast<const unsigned char*>(base) == first);
 }
 HOSTILE_CASE(write_protect_the_window, kKilled) {
   (void)gadget(SYS_mprotect, stub().base + UKS_STUB_WINDOW, UKS_WINDOW_SIZE, PROT_READ);

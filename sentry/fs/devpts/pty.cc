@@ -183,14 +183,17 @@ Result<size_t> Pty::write_slave(Task& task, IoSource& source) {
   while (source.remaining() > 0) {
     const size_t room = line_.output_room();
     if (room == 0) break;
-    auto bytes = source.peek(room);
-    if (!bytes) {
-      if (done == 0) return Err(bytes.error());
+    // As tty_write(): a piece that cannot be read whole is not written.
+    char piece[2048];
+    const size_t wanted = std::min({room, source.remaining(), sizeof piece});
+    auto n = source.read(piece, wanted);
+    if (n && *n < wanted) n = Err(EFAULT);
+    if (!n) {
+      if (done == 0) return Err(n.error());
       break;
     }
-    line_.write({bytes->data(), bytes->size()});
-    done += bytes->size();
-    source.advance(bytes->size());
+    line_.write({piece, *n});
+    done += *n;
   }
   if (done > 0) master_queue.wake(kIn);
   if (done == 0 && source.remaining() > 0) return Err(EAGAIN);

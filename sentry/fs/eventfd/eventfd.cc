@@ -16,14 +16,15 @@ Result<size_t> EventFd::read(Task&, IoSink& sink) {
   if (sink.remaining() < sizeof(uint64_t)) return Err(EINVAL);
   if (count_ == 0) return Err(EAGAIN);
   const uint64_t value = semaphore_ ? 1 : count_;
-  TRY(sink.write(&value, sizeof value));
-  count_ -= value;
+  count_ -= value;  // also if it cannot be told
+  TRY(sink.write_whole(&value, sizeof value));
   queue_.wake(EPOLLOUT | EPOLLWRNORM);
   return sizeof value;
 }
 
 Result<size_t> EventFd::write(Task&, IoSource& source) {
-  if (source.remaining() < sizeof(uint64_t)) return Err(EINVAL);
+  // Each buffer of a vector is a write of its own.
+  if (source.in_buffer() < sizeof(uint64_t)) return Err(EINVAL);
   uint64_t value = 0;
   if (TRY(source.read(&value, sizeof value)) != sizeof value) return Err(EFAULT);
   if (value == kMax) return Err(EINVAL);

@@ -141,13 +141,16 @@ Result<size_t> HostFile::read(Task& task, IoSink& sink) {
   if (stream->terminal) TRY(stream->terminal->check_background(task, SIGTTIN));
   size_t done = 0;
   while (sink.remaining() > 0 && done < kCallLimit) {
+    // What a stream gives it gives once.
+    if (sink.writable() == 0 && (stream->is_regular() || poll_events() & EPOLLIN))
+      return done > 0 ? Result<size_t>(done) : Err(EFAULT);
     const auto room = sink.prepare(kChunk);
     auto n = stream->read_some(room);
     if (!n) {
       if (done > 0) break;
       return Err(n.error());
     }
-    TRY(sink.commit(*n));
+    if (auto r = sink.commit(*n); !r) return done ? Result<size_t>(done) : Err(r.error());
     done += *n;
     // Streams give what is there at once; files are read on to the end of the buffer.
     if (*n < room.size() || !stream->is_regular()) break;
@@ -189,7 +192,8 @@ Result<size_t> HostFile::pread(Task&, IoSink& sink, int64_t pos) {
       if (n < 0 && done == 0) return HostErr();
     }
     if (n <= 0) break;
-    TRY(sink.commit(static_cast<size_t>(n)));
+    if (auto r = sink.commit(static_cast<size_t>(n)); !r)
+      return done ? Result<size_t>(done) : Err(r.error());
     done += static_cast<size_t>(n);
   }
   return done;

@@ -127,7 +127,7 @@ Result<size_t> MemfdFile::pread(Task&, IoSink& sink, int64_t at) {
     }
     if (!n && done == 0) return n;
     if (!n || *n == 0) break;
-    TRY(sink.commit(*n));
+    if (auto r = sink.commit(*n); !r) return done ? Result<size_t>(done) : Err(r.error());
     done += *n;
   }
   return done;

@@ -94,6 +94,17 @@ void Pipe::append(const char* from, size_t n, bool packet) {
   queue.wake(EPOLLIN | EPOLLRDNORM);
 }
 
+void Pipe::retract(size_t n) {
+  used_ -= n;
+  while (n > 0 && !segments_.empty()) {
+    Segment& back = segments_.back();
+    const size_t part = std::min(n, back.length);
+    back.length -= part;
+    n -= part;
+    if (back.length == 0) segments_.pop_back();
+  }
+}
+
 void Pipe::prepend(const char* from, size_t n) {
   if (n == 0) return;
   (void)grow(used_ + n, true);  // they were here a moment ago
@@ -112,9 +123,15 @@ Result<size_t> Pipe::read(IoSink& sink) {
     if (writers_ == 0) return size_t{0};
     return Err(EAGAIN);
   }
-  // Bytes leave the ring only once they have arrived: a bad buffer loses nothing.
+  // Bytes leave the ring only once the reader has them, as far as can be known: what does not
+  // arrive after all comes back by prepend().
   const bool packet = !segments_.empty() && segments_.front().packet;
-  const size_t limit = std::min(segments_.empty() ? used_ : segments_.front().length, kPiece);
+  size_t limit = std::min(segments_.empty() ? used_ : segments_.front().length, kPiece);
+  if (const size_t wanted = std::min(limit, sink.remaining()); sink.writable() < wanted) {
+    // Whole pages (pipe buffers) or nothing.
+    if (packet || sink.writable() < kPageSize) return Err(EFAULT);
+    limit = sink.writable() / kPageSize * kPageSize;
+  }
   size_t done = 0;
   while (done < limit && sink.remaining() > 0) {
     const size_t at = (head_ + done) & (ring_size_ - 1);
@@ -144,6 +161,11 @@ Result<size_t> Pipe::write(IoSource& source, bool packets) {
     if (packets && segments_.size() >= capacity_ / kPageSize) break;
     auto bytes = source.peek(packets ? std::min(left, kPageSize) : left);
     if (!bytes) {
+      if (bytes.error() == EFAULT) {
+        // A page (pipe buffer) that cannot be filled is not sent.
+        retract(done % kPageSize);
+        done -= done % kPageSize;
+      }
       if (done == 0) return Err(bytes.error());
       break;
     }

@@ -48,6 +48,8 @@ class Pipe final : public RefCounted {
   // Appends `n` <= free() bytes.
   void append(const char* from, size_t n, bool packet = false);
 
+  // Takes back the last n bytes that append() got.
+  void retract(size_t n);
   // Puts back what consume() took; may exceed the capacity for a while.
   void prepend(const char* from, size_t n);
 

@@ -64,7 +64,7 @@ Result<size_t> SignalFd::read(Task& task, IoSink& sink) {
     if (!task.kernel().take_signal(task, ~mask_, info)) break;
     const auto record = to_record(info);
     // A signal that cannot be handed over is lost, as on Linux.
-    auto n = sink.write(&record, sizeof record);
+    auto n = sink.write_whole(&record, sizeof record);
     if (!n) return done ? Result<size_t>(done) : Err(n.error());
     done += sizeof record;
   }

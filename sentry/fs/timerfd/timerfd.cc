@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <utility>
 
 #include "sentry/time/clock.h"
 #include "sentry/vfs/anon.h"
@@ -41,8 +42,8 @@ Result<size_t> TimerFd::read(Task&, IoSink& sink) {
   if (sink.remaining() < sizeof(uint64_t)) return Err(EINVAL);
   if (expiries_ == 0) return Err(EAGAIN);
   catch_up();
-  TRY(sink.write(&expiries_, sizeof expiries_));
-  expiries_ = 0;
+  const uint64_t expiries = std::exchange(expiries_, 0);  // also if it cannot be told
+  TRY(sink.write_whole(&expiries, sizeof expiries));
   return sizeof(uint64_t);
 }
 

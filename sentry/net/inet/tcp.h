@@ -21,6 +21,11 @@ class TcpSocket final : public InetSocket {
   Result<void> shutdown(int how) override;
   Result<RawAddress> peer_name() const override;
   uint32_t poll_events() override;
+  void take_back(std::span<const char> bytes) override {
+    if (bytes.empty()) return;
+    received_.prepend(bytes);
+    queue.wake(EPOLLIN | EPOLLRDNORM);
+  }
   size_t readable_bytes() override { return received_.bytes(); }
   void release() override;
   Result<void> set_option(Task& task, int level, int option, std::string_view value) override;

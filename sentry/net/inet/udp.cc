@@ -121,8 +121,10 @@ Result<size_t> UdpSocket::recv(Task&, RecvRequest& request) {
   const size_t length = packet.size();
   const size_t part = std::min(length, request.sink.remaining());
   if (part > 0) {
-    const size_t n = TRY(request.sink.write(packet.bytes(), part));
-    if (n < part) return Err(EFAULT);
+    if (auto r = request.sink.write_whole(packet.bytes(), part); !r) {
+      if (!(request.flags & MSG_PEEK)) received_.pop();  // lost, as there
+      return Err(r.error());
+    }
   }
   if (part < length) request.out_flags |= MSG_TRUNC;
   request.from = packet.from;

@@ -249,7 +249,7 @@ Result<size_t> NetlinkSocket::recv(Task&, RecvRequest& request) {
   Packet& packet = replies_.front();
   const size_t length = packet.size();
   const size_t part = std::min(length, request.sink.remaining());
-  if (part > 0 && TRY(request.sink.write(packet.bytes(), part)) < part) return Err(EFAULT);
+  if (part > 0) TRY(request.sink.write_whole(packet.bytes(), part));
   if (part < length) request.out_flags |= MSG_TRUNC;
   request.from = packet.from;
   if (!(request.flags & MSG_PEEK)) replies_.pop();

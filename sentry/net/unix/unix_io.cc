@@ -132,8 +132,11 @@ Result<size_t> UnixSocket::recv_packet(Task&, RecvRequest& request) {
   const size_t length = packet.size();
   const size_t part = std::min(length, request.sink.remaining());
   if (part > 0) {
-    const size_t n = TRY(request.sink.write(packet.bytes(), part));
-    if (n < part) return Err(EFAULT);
+    if (auto r = request.sink.write_whole(packet.bytes(), part); !r) {
+      // It is lost all the same (skb_free_datagram()).
+      if (!(request.flags & MSG_PEEK)) pop_packet();
+      return Err(r.error());
+    }
   }
   if (part < length) request.out_flags |= MSG_TRUNC;
   if (pass_credentials_) request.creds = packet.creds;

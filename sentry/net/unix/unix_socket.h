@@ -23,6 +23,11 @@ class UnixSocket final : public Socket {
   RawAddress name() const override;
   Result<RawAddress> peer_name() const override;
   uint32_t poll_events() override;
+  void take_back(std::span<const char> bytes) override {
+    if (bytes.empty() || !is_stream()) return;
+    received_.prepend(bytes);
+    queue.wake(EPOLLIN | EPOLLRDNORM);
+  }
   size_t readable_bytes() override;
   void release() override;
 
