@@ -5,44 +5,104 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "gofer/server/directory.h"
 #include "gofer/server/host_fs.h"
-#include "gofer/server/repository_memory.h"
 
 namespace uks::gofer {
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return out;
+}
+
+std::string_view parent_path(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
+}
+
+std::string_view last_name(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+bool is_at_or_below(std::string_view path, std::string_view above) {
+  if (above == "/") return true;
+  return path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '/');
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text.substr(0, 200)) out += c >= ' ' && c < 0x7f ? c : '?';
+  return out;
+}
 
 bool looks_like_git_directory(int fd) { return completes_git_directory(fd, ""); }
 
 bool completes_git_directory(int fd, std::string_view name) {
   const auto has = [&](const char* each) { return name == each || stat_at(fd, each).has_value(); };
-  return has("HEAD") && ((has("objects") && has("refs")) || has("commondir"));
+  if (has("HEAD")) return (has("objects") && has("refs")) || has("commondir");
+  return has("worktrees") && has("objects") && has("refs");
 }
 
-bool visit_directories(int dir, size_t max, const Visit& visit) {
-  std::vector<std::string> pending{""};
-  while (!pending.empty()) {
-    const std::string path = std::move(pending.back());
-    pending.pop_back();
-    const auto fd = path.empty() ? open_beneath(dir, ".", O_RDONLY | O_DIRECTORY)
-                                 : open_path_beneath(dir, path);
-    if (!fd) return false;
-    const auto attr = stat_at(fd->get(), "");
-    if (!attr || !visit(path, fd->get(), *attr)) return false;
-    if (!attr->is_directory()) continue;
-    const auto list = open_beneath(fd->get(), ".", O_RDONLY | O_DIRECTORY);
-    if (!list) return false;
-    const auto entries = list_entries(list->get(), max);
-    if (!entries || entries->size() >= max) return false;
-    max -= entries->size();
-    for (const RawEntry& entry : *entries) {
-      const bool directory = entry.type == DT_DIR || entry.type == DT_UNKNOWN;
-      if (directory || lower_case(entry.name) == ".git")
-        pending.push_back(path.empty() ? entry.name : path + "/" + entry.name);
-    }
+const char* mark_of_git_directory(std::string_view lower) {
+  return lower == "head"        ? "HEAD"
+         : lower == "objects"   ? "objects"
+         : lower == "refs"      ? "refs"
+         : lower == "commondir" ? "commondir"
+         : lower == "worktrees" ? "worktrees"
+                                : nullptr;
+}
+
+bool is_git_subdirectory(std::string_view lower) {
+  constexpr std::string_view kNames[] = {
+      "annex",     "branches", "fsmonitor--daemon",    "hooks",        "info", "lfs",
+      "logs",      "modules",  "notes_merge_worktree", "objects",      "refs", "reftable",
+      "remotes",   "rr-cache", "rebase-apply",         "rebase-merge", "svn",  "worktrees",
+      "sequencer", "patches",  "packed-refs.d"};
+  return std::ranges::find(kNames, lower) != std::end(kNames);
+}
+
+namespace {
+
+bool has_link_below(int dir, const char* name, bool top, int depth, size_t& budget) {
+  const auto fd = open_beneath(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  const auto entries = fd ? list_entries(fd->get(), budget) : Err(fd.error());
+  if (!entries || entries->size() >= budget || depth == 0) return true;
+  budget -= entries->size();
+  for (const RawEntry& entry : *entries) {
+    const std::string lower = lower_case(entry.name);
+    const auto attr =
+        entry.type == DT_UNKNOWN ? stat_at(fd->get(), entry.name.c_str()) : Err(ENOENT);
+    if (entry.type == DT_LNK || (attr && attr->is_symlink())) return true;
+    if (entry.type != DT_DIR && !(attr && attr->is_directory())) continue;
+    if (top && (lower == "objects" || !is_git_subdirectory(lower))) continue;
+    if (has_link_below(fd->get(), entry.name.c_str(), false, depth - 1, budget)) return true;
   }
-  return true;
+  return false;
+}
+
+}  // namespace
+
+bool has_link(int fd) {
+  size_t budget = 50'000;
+  return has_link_below(fd, ".", true, 64, budget);
+}
+
+bool has_only(int dir, const char* name, bool (*allowed)(std::string_view name)) {
+  const auto fd = open_beneath(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!fd) return fd.error() == ENOENT;
+  constexpr size_t kMost = 1000;
+  const auto names = list_names(fd->get(), kMost);
+  if (!names || names->size() >= kMost) return false;
+  return std::ranges::all_of(*names, [&](const std::string& each) {
+    const auto attr = stat_at(fd->get(), each.c_str());
+    return attr && attr->is_regular() && allowed(each);
+  });
 }
 
 Result<std::string> read_small_file(int dir, const char* name, size_t max) {

@@ -1,7 +1,6 @@
 // What a git directory looks like on disk (setup.c, path.c and config.c of git), and replacing a
 // file in one.
 #pragma once
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -11,16 +10,22 @@
 
 namespace uks::gofer {
 
-// A repository proper, or a worktree's part of one. HEAD's contents do not count.
+// A repository proper, or a worktree's part of one. HEAD's contents do not count. One that lacks
+// HEAD is used through its worktrees.
 bool looks_like_git_directory(int fd);
 // Whether it will with one more `name` in it.
 bool completes_git_directory(int fd, std::string_view name);
+// The names that this depends on. Null: `lower`, a name in lower case, is none of them.
+const char* mark_of_git_directory(std::string_view lower);
+// Directories in a git directory that git writes to. In lower case.
+bool is_git_subdirectory(std::string_view lower);
 
-// Calls `visit` for `dir` itself ("") and every directory and every file called .git below it, with
-// its path from `dir`, until it answers false. Links are not followed. False: stopped, or there
-// were more than `max` names.
-using Visit = std::function<bool(const std::string& path, int fd, const Attr& attr)>;
-bool visit_directories(int dir, size_t max, const Visit& visit);
+// Whether there is a symbolic link in a git directory, where git would write through it. Objects
+// are put in place by rename. True also if it is too big to tell.
+bool has_link(int fd);
+// Whether each name in the directory `name` is that of a regular file and is allowed. One that is
+// not there is fine.
+bool has_only(int dir, const char* name, bool (*allowed)(std::string_view name));
 
 // The whole of a regular file. EFBIG: more than `max` bytes; EINVAL: no regular file.
 Result<std::string> read_small_file(int dir, const char* name, size_t max);
@@ -29,5 +34,13 @@ Result<std::string> read_small_file(int dir, const char* name, size_t max);
 // open writes to nothing. `temporary` is taken on the way.
 Result<void> put_file(int dir, const char* name, const char* temporary, std::string_view text,
                       const Attr& like, bool give_away);
+
+// Paths. ASCII only, as git does.
+std::string lower_case(std::string_view text);
+std::string_view parent_path(std::string_view path);
+std::string_view last_name(std::string_view path);
+bool is_at_or_below(std::string_view path, std::string_view above);
+// For a terminal: nothing that it would act on, and not too much.
+std::string printable(std::string_view text);
 
 }  // namespace uks::gofer

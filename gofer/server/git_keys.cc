@@ -48,35 +48,50 @@ bool is_switch(const std::optional<std::string>& value) {
 // use another repository. Aliases are a convenience: this list need not be long.
 bool is_harmless_alias(std::string_view value) {
   if (!std::ranges::all_of(value, [](char c) {
-        return is_alnum(c) || std::string_view(" .,=%_@^~{}()\"'-").contains(c);
+        return is_alnum(c) || std::string_view(" .,=%_@^~{}()-").contains(c);
       })) {
     return false;
   }
-  const std::vector<std::string_view> words = words_of(value, " \"'");
+  const std::vector<std::string_view> words = words_of(value, " ");
   if (words.empty() || !is_one_of(words[0],
                                   "add blame branch cat-file checkout cherry-pick clean commit "
                                   "describe diff fetch log ls-files ls-tree "
-                                  "merge merge-base mv pull push rebase reflog reset restore "
+                                  "merge merge-base mv pull reflog reset restore "
                                   "rev-list rev-parse revert rm shortlog show "
                                   "show-branch stash status switch tag")) {
     return false;
   }
-  const bool remote = is_one_of(words[0], "fetch pull push");
+  const bool remote = is_one_of(words[0], "fetch pull");
   for (const std::string_view word : std::span(words).subspan(1)) {
     // git takes a part of a long option's name for the whole.
     for (const char* option : {"--ex", "--ou", "--upl", "--rece", "--rep"}) {
       if (word.starts_with(option)) return false;
     }
-    if (words[0] == "rebase" && word.starts_with('-') && !word.starts_with("--") &&
-        word.contains('x'))
-      return false;
     if (remote && !word.starts_with('-') && !is_one_of(word, "origin HEAD")) return false;
     if (remote && word.starts_with("--e")) return false;
   }
   return true;
 }
 
-enum class Rule { kAny, kWord, kNever, kUrl, kRemoteName, kPath, kInsteadOf, kAlias };
+// What an address may begin with whatever comes after it: a known scheme, a host, a slash.
+bool is_network_prefix(std::string_view text) {
+  if (kind_of_address(text) != Address::kNetwork || !text.contains("://")) return false;
+  const std::string_view host = text.substr(text.find("://") + 3);
+  return host.find('/') != std::string_view::npos && host.find('/') > 0;
+}
+
+enum class Rule {
+  kAny,
+  kWord,
+  kNever,
+  kUrl,
+  kRemoteName,
+  kPath,
+  kInsteadOf,
+  kAlias,
+  kProgram,  // a well-known one that shows or edits a text
+  kSharing,
+};
 
 // The first row that fits decides. What no row names may be switched on and off, or numbered, but
 // not be given any other value. No row: the key runs a command, names a file, or does not exist.
@@ -87,6 +102,12 @@ struct Row {
   Rule rule;
 };
 
+constexpr std::string_view kHttpNever =
+    "cookiefile savecookies proxy proxyauthmethod proxysslcainfo proxysslcert "
+    "proxysslcertpasswordprotected proxysslkey proxysslverify schannelcheckrevoke "
+    "schannelusesslcainfo sslbackend sslcainfo sslcapath sslcert sslcertpasswordprotected "
+    "sslcerttype sslcipherlist sslkey sslkeytype ssltry sslverify sslversion";
+
 constexpr std::array kRows = {
     // Paths that git reads configuration or hooks from: "1" is one too.
     Row{"include", false, "*", Rule::kNever},
@@ -94,12 +115,20 @@ constexpr std::array kRows = {
     Row{"includeif", false, "*", Rule::kNever},
     Row{"includeif", true, "*", Rule::kNever},
     Row{"hook", true, "*", Rule::kNever},
-    Row{"core", false, "hookspath attributesfile", Rule::kNever},
+    Row{"core", false, "hookspath attributesfile protecthfs protectntfs", Rule::kNever},
+    Row{"core", false, "editor pager", Rule::kProgram},
+    Row{"core", false, "sharedrepository", Rule::kSharing},
     Row{"init", false, "templatedir", Rule::kNever},
     Row{"protocol", false, "*", Rule::kNever},
     Row{"protocol", true, "*", Rule::kNever},
-    Row{"http", false, "cookiefile savecookies sslverify proxysslverify", Rule::kNever},
-    Row{"http", true, "cookiefile savecookies sslverify proxysslverify", Rule::kNever},
+    Row{"http", false, kHttpNever, Rule::kNever},
+    Row{"http", true, kHttpNever, Rule::kNever},
+    Row{"credential", false, "username", Rule::kAny},
+    Row{"credential", true, "username", Rule::kAny},
+    Row{"credential", false, "*", Rule::kNever},
+    Row{"credential", true, "*", Rule::kNever},
+    Row{"gpg", true, "*", Rule::kNever},
+    Row{"remote", true, "proxy proxyauthmethod vcs", Rule::kNever},
     Row{"safe", false, "*", Rule::kNever},
     // What leads to other repositories and other files.
     Row{"core", false, "worktree", Rule::kPath},
@@ -133,10 +162,8 @@ constexpr std::array kRows = {
         "hidedotfiles "
         "logallrefupdates loosecompression notesref packedgitlimit packedgitwindowsize "
         "packedrefstimeout quotepath "
-        "safecrlf sharedrepository splitindex symlinks untrackedcache whitespace",
+        "safecrlf splitindex symlinks untrackedcache whitespace",
         Rule::kAny},
-    Row{"credential", false, "username", Rule::kAny},
-    Row{"credential", true, "username", Rule::kAny},
     Row{"diff", false, "guitool tool", Rule::kWord},
     Row{"diff", false,
         "algorithm colormoved colormovedws context dirstat dstprefix ignoresubmodules "
@@ -152,7 +179,14 @@ constexpr std::array kRows = {
         Rule::kAny},
     Row{"filter", true, "required", Rule::kAny},
     Row{"format", false, "pretty subjectprefix", Rule::kAny},
-    Row{"gc", false, "*", Rule::kAny},
+    Row{"gc", false,
+        "aggressivedepth aggressivewindow auto autodetach autopacklimit bigpackthreshold "
+        "cruftpacks logexpiry maxcruftsize packrefs pruneexpire reflogexpire "
+        "reflogexpireunreachable rerereresolved rerereunresolved worktreepruneexpire "
+        "writecommitgraph",
+        Rule::kAny},
+    Row{"gc", false, "*", Rule::kNever},
+    Row{"gitflow", true, "*", Rule::kAny},
     Row{"gc", true, "reflogexpire reflogexpireunreachable", Rule::kAny},
     Row{"gpg", false, "format mintrustlevel", Rule::kWord},
     Row{"grep", false, "*", Rule::kAny},
@@ -194,7 +228,7 @@ constexpr std::array kRows = {
     Row{"versionsort", false, "*", Rule::kAny},
 };
 
-// "gc" has a hook, and so may sections that are listed as a whole in later versions of git.
+// Sections that are listed as a whole may have such keys in later versions of git.
 bool names_command(std::string_view key) {
   for (const char* part : {"command", "cmd", "hook", "program"}) {
     if (key.contains(part)) return true;
@@ -223,11 +257,17 @@ Effect effect_of(const ConfigEntry& entry) {
     case Rule::kUrl:
       return Effect::kRepository;
     case Rule::kRemoteName:
-      return Effect::kRemote;
+      // Without an address it is a directory here, guarded like all.
+      return value == "." || is_word(value) ? Effect::kHarmless : Effect::kRepository;
     case Rule::kPath:
       return Effect::kWorkTree;
     case Rule::kInsteadOf:
-      return Effect::kRewrite;
+      return only_if(is_network_prefix(entry.subsection.value_or("")));
+    case Rule::kProgram:
+      return only_if(is_one_of(value, "cat emacs less more nano nvim vi vim") ||
+                     is_switch(entry.value));
+    case Rule::kSharing:
+      return only_if(is_one_of(value, "0 1 false group true umask"));
     case Rule::kNever:
       break;
   }

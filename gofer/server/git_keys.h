@@ -9,10 +9,8 @@ namespace uks::gofer {
 enum class Effect {
   kHarmless,
   kRuns,        // runs a command or reads more configuration, or this list does not know
-  kRepository,  // git uses the repository that the value (kRewrite: the subsection) names
-  kRewrite,
-  kRemote,    // the value is a remote's name; one that is not configured counts as an address
-  kWorkTree,  // the value is where the checked-out files are
+  kRepository,  // git uses the repository that the value names
+  kWorkTree,    // the value is where the checked-out files are
 };
 
 Effect effect_of(const ConfigEntry& entry);

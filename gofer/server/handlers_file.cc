@@ -48,13 +48,14 @@ Result<void> Server::open(Reader& in, Writer& out, UniqueFd& fd) {
   std::shared_lock lock(names_lock_);
   Handle file = TRY(find(id));
   TRY(check_data_access(file, writes(flags)));
+  if (flags & O_TRUNC) TRY(check_truncation(file));
   if ((flags & O_TRUNC) && (flags & O_ACCMODE) == O_RDONLY) {
     // Linux truncates here too, given write permission; the descriptor handed over stays read-only.
     UniqueFd writer = TRY(open_inode(file.fd, O_WRONLY));
     if (::ftruncate(writer.get(), 0) < 0) return HostErr();
   }
-  // Whoever writes to a pointer is handed a reader.
-  const bool indirect = writes(flags) && is_pointer(file);
+  // Whoever writes to such a file is handed a reader.
+  const bool indirect = writes(flags) && is_indirect(file);
   UniqueFd opened = TRY(open_inode(file.fd, indirect ? O_RDONLY : flags & O_ACCMODE));
   if ((flags & O_TRUNC) && (flags & O_ACCMODE) != O_RDONLY) {
     UniqueFd writer = indirect ? TRY(open_inode(file.fd, O_WRONLY)) : UniqueFd();
@@ -78,16 +79,16 @@ Result<void> Server::write(Reader& in, Writer& out) {
   TRY(check_data_access(file, true));
   std::string name;
   const Handle parent = TRY(parent_of(file, name));
+  constexpr size_t kMax = Repositories::kMaxText;
+  if (offset > kMax || bytes.size() > kMax - offset) return Err(EFBIG);
   // Moved since it was opened, it may be an ordinary file by now.
-  const bool pointer = repositories_.is_pointer(named(parent, name));
-  if (offset > Repositories::kMaxPointer || bytes.size() > Repositories::kMaxPointer)
-    return Err(EFBIG);
-  const std::string before =
-      TRY(read_small_file(parent.fd, name.c_str(), Repositories::kMaxPointer));
-  std::string now = before;
-  now.resize(std::max<size_t>(now.size(), offset + bytes.size()));
-  now.replace(offset, bytes.size(), bytes);
-  if (pointer) TRY(repositories_.may_point(named(parent, name), before, now));
+  if (repositories_.is_indirect(named(parent, name))) {
+    const std::string before = TRY(read_small_file(parent.fd, name.c_str(), kMax));
+    std::string now = before;
+    now.resize(std::max<size_t>(now.size(), offset + bytes.size()));
+    now.replace(offset, bytes.size(), bytes);
+    TRY(repositories_.may_become(named(parent, name), before, now));
+  }
   UniqueFd writer = TRY(open_inode(file.fd, O_WRONLY));
   const ssize_t n = ::pwrite(writer.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
   if (n < 0) return HostErr();
@@ -131,7 +132,7 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
     Attr attr = TRY(stat_at(fd.get(), ""));
     Ref<Node> node = TRY(nodes_.enter(dir.at.node, name, attr, rules));
     attr = shown(attr, rules, dir.at.tree());
-    if (repositories_.is_pointer(named(dir, name))) {
+    if (repositories_.is_indirect(named(dir, name))) {
       const UniqueFd path = TRY(open_beneath(dir.fd, name.c_str(), O_PATH | O_NOFOLLOW));
       fd = TRY(open_inode(path.get(), O_RDONLY));
       attr.flags |= kAttrIndirect;
@@ -145,7 +146,8 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
   auto open_it = [&]() -> Result<Attr> {
     Handle file = TRY(find(step.node->id));
     TRY(check_data_access(file, writes(flags)));
-    const bool indirect = writes(flags) && is_pointer(file);
+    if (flags & O_TRUNC) TRY(check_truncation(file));
+    const bool indirect = writes(flags) && is_indirect(file);
     UniqueFd opened = TRY(open_inode(file.fd, indirect ? O_RDONLY : flags & O_ACCMODE));
     if (flags & O_TRUNC) {
       UniqueFd writer = TRY(open_inode(file.fd, O_WRONLY));
@@ -197,7 +199,8 @@ Result<void> Server::setattr(Reader& in, Writer& out) {
   }
   if (changes.mask & kSetSize) {
     TRY(check_data_access(file, true));
-    if (changes.size > 0 && is_pointer(file)) return Err(EACCES);
+    TRY(check_truncation(file));
+    if (changes.size > 0 && is_indirect(file)) return Err(EACCES);
   }
   if (changes.mask & kSetMode) {
     using Change = Repositories::Change;

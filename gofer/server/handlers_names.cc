@@ -35,9 +35,7 @@ Result<void> Server::mkdir(Reader& in, Writer& out) {
   RuleState rules = TRY(changeable_child(dir, name));
   TRY(repositories_.check(named(dir, name), Repositories::Change::kMakeDirectory));
   if (::mkdirat(dir.fd, name.c_str(), mode & 01777) < 0) return HostErr();
-  TRY(enter_new(dir, name, rules, owner, out));
-  if (auto attr = stat_at(dir.fd, name.c_str())) repositories_.made(named(dir, name), *attr);
-  return {};
+  return enter_new(dir, name, rules, owner, out);
 }
 
 Result<void> Server::symlink(Reader& in, Writer& out) {
@@ -96,7 +94,11 @@ Result<void> Server::link(Reader& in, Writer& out) {
     TRY(repositories_.check(named(dir, name), Repositories::Change::kPutFile));
     TRY(check_repository(file,
                          Repositories::Change::kWrite));  // by another name it could be written
-    if (is_pointer(file)) return Err(EACCES);
+    if (is_indirect(file)) {
+      std::string old_name;
+      const Handle parent = TRY(parent_of(file, old_name));
+      return repositories_.refuse(named(parent, old_name), "git's files get no other names");
+    }
   }
   // AT_SYMLINK_FOLLOW follows the magic link only, to the very inode; AT_EMPTY_PATH would need a
   // capability.
@@ -114,7 +116,7 @@ Result<void> Server::unlink(Reader& in, Writer& out, bool directory) {
   std::shared_lock lock(names_lock_);
   Handle dir = TRY(find_directory(id));
   if (int bad = check_name(name)) return Err(bad);
-  Attr attr = TRY(stat_at(dir.fd, name.c_str()));
+  const Attr attr = TRY(stat_at(dir.fd, name.c_str()));
   if (int hidden = rules_.visibility(rules_.child(dir.at.rules, name), attr.is_directory()))
     return Err(hidden);
   TRY(changeable_child(dir, name));
@@ -122,12 +124,7 @@ Result<void> Server::unlink(Reader& in, Writer& out, bool directory) {
   TRY(repositories_.check(named(dir, name),
                           directory ? Change::kRemoveDirectory : Change::kRemove));
   UniqueFd pin = pin_for(dir, name);
-  // Held, so that its number is not another's before it is forgotten.
-  const auto held =
-      directory ? open_beneath(dir.fd, name.c_str(), O_PATH | O_NOFOLLOW) : Err(ENOENT);
-  if (held) attr = TRY(stat_at(held->get(), ""));
   if (::unlinkat(dir.fd, name.c_str(), directory ? AT_REMOVEDIR : 0) < 0) return HostErr();
-  if (held) repositories_.removed(attr);
   nodes_.unlinked(*dir.at.node, name, std::move(pin));
   put_changed(dir, out);
   return {};
@@ -152,28 +149,22 @@ Result<void> Server::check_arrival(const Handle& dir, const std::string& name, c
   }
   if (!what.is_directory()) return repositories_.check(named(dir, name), Change::kPutFile);
   TRY(repositories_.check(named(dir, name), Change::kPutDirectory));
-  return repositories_.arrives(named(dir, name), named(old_dir, old_name));
+  return repositories_.may_move(named(old_dir, old_name), named(dir, name));
 }
 
-Result<bool> Server::replace_configuration(const Handle& from, const std::string& source,
-                                           const Handle& to, const std::string& target,
-                                           Repositories::Configuration kind) {
-  const bool current = kind == Repositories::Configuration::kCurrent;
-  const auto before = read_small_file(to.fd, target.c_str(), Repositories::kMaxConfiguration);
-  const auto now = read_small_file(from.fd, source.c_str(), Repositories::kMaxConfiguration);
-  if (!now || (!before && before.error() != ENOENT)) {
-    if (!current) return false;
-    return std::unexpected(
-        repositories_.refuse(named(to, target), "it is no usual configuration of a repository")
-            .error());
-  }
-  if (current) TRY(repositories_.may_replace(named(to, target), before.value_or(""), *now));
+Result<void> Server::replace_configuration(const Handle& from, const std::string& source,
+                                           const Handle& to, const std::string& target) {
+  const Repositories::Name at = named(to, target);
+  const auto before = read_small_file(to.fd, target.c_str(), Repositories::kMaxText);
+  const auto now = read_small_file(from.fd, source.c_str(), Repositories::kMaxText);
+  if (!now || (!before && before.error() != ENOENT))
+    return repositories_.refuse(at, "it is no usual configuration of a repository");
+  TRY(repositories_.may_become(at, before.value_or(""), *now));
   const Attr attr = TRY(stat_at(from.fd, source.c_str()));
   TRY(put_file(to.fd, target.c_str(), Repositories::temporary_name(target).c_str(), *now, attr,
                can_give_away_));
-  if (const auto copy = stat_at(to.fd, target.c_str())) repositories_.copied(*copy);
   if (::unlinkat(from.fd, source.c_str(), 0) < 0) return HostErr();
-  return true;
+  return {};
 }
 
 Result<void> Server::rename(Reader& in, Writer& out) {
@@ -207,40 +198,30 @@ Result<void> Server::rename(Reader& in, Writer& out) {
   } else if (target && target->is_directory() && rules_.leads_to_named_path(new_rules)) {
     return Err(EBUSY);
   }
-  using Configuration = Repositories::Configuration;
   using Change = Repositories::Change;
-  const Configuration configuration = exchange || !source.is_regular()
-                                          ? Configuration::kNone
-                                          : repositories_.configuration(named(new_dir, new_name));
+  const bool configuration =
+      !exchange && source.is_regular() && repositories_.is_configuration(named(new_dir, new_name));
   TRY(repositories_.check(named(old_dir, old_name), Change::kMove));
   if (exchange) TRY(repositories_.check(named(new_dir, new_name), Change::kMove));
-  if (source.is_directory()) repositories_.leaves(named(old_dir, old_name), source);
-  if (exchange && target->is_directory()) repositories_.leaves(named(new_dir, new_name), *target);
-  if (configuration != Configuration::kCurrent)
-    TRY(check_arrival(new_dir, new_name, source, old_dir, old_name));
+  if (!configuration) TRY(check_arrival(new_dir, new_name, source, old_dir, old_name));
   if (exchange) TRY(check_arrival(old_dir, old_name, *target, new_dir, new_name));
   bool same_inode = target && target->dev == source.dev && target->ino == source.ino;
   UniqueFd pin = exchange || same_inode ? UniqueFd() : pin_for(new_dir, new_name);
-  if (configuration != Configuration::kNone && !same_inode) {
+  if (configuration && !same_inode) {
     if (target && (flags & RENAME_NOREPLACE)) return Err(EEXIST);
     UniqueFd old_pin = pin_for(old_dir, old_name);
-    if (TRY(replace_configuration(old_dir, old_name, new_dir, new_name, configuration))) {
-      // To the client both names have new files; it finds them by name.
-      nodes_.unlinked(*old_dir.at.node, old_name, std::move(old_pin));
-      nodes_.unlinked(*new_dir.at.node, new_name, std::move(pin));
-      put_changed(old_dir, out);
-      put_changed(new_dir, out, kAttrCopied);
-      return {};
-    }
+    TRY(replace_configuration(old_dir, old_name, new_dir, new_name));
+    // To the client both names have new files; it finds them by name.
+    nodes_.unlinked(*old_dir.at.node, old_name, std::move(old_pin));
+    nodes_.unlinked(*new_dir.at.node, new_name, std::move(pin));
+    put_changed(old_dir, out);
+    put_changed(new_dir, out, kAttrCopied);
+    return {};
   }
-  const auto held = target && target->is_directory() && !exchange
-                        ? open_beneath(new_dir.fd, new_name.c_str(), O_PATH | O_NOFOLLOW)
-                        : Err(ENOENT);
   if (syscall(SYS_renameat2, old_dir.fd, old_name.c_str(), new_dir.fd, new_name.c_str(), flags) <
       0) {
     return HostErr();
   }
-  if (held && !same_inode) repositories_.removed(*target);
   put_changed(old_dir, out);
   put_changed(new_dir, out);
   // rename(2): two links to one inode stay both.

@@ -4,10 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <vector>
-
-#include "gofer/server/directory.h"
 #include "gofer/server/git_directory.h"
 #include "gofer/server/host_fs.h"
 
@@ -15,62 +11,61 @@ namespace uks::gofer {
 namespace {
 
 using Change = Repositories::Change;
-using Place = RepositoryMemory::Place;
 
-// Directories and names looked through when a directory moves; more counts as holding a repository.
-constexpr size_t kMaxScan = 200'000;
-
-std::string_view parent_of(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
-}
-
-std::string_view last_of(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
+constexpr const char* kDecides = "it decides what git runs outside the sandbox";
+constexpr const char* kLeads = "it would lead git elsewhere";
 
 bool is_taking_away(Change change) {
   return change == Change::kRemove || change == Change::kRemoveDirectory || change == Change::kMove;
 }
 bool is_mode(Change change) { return change == Change::kMode || change == Change::kMakeExecutable; }
 
-// The names that make a git directory one.
-const char* mark_of_git_directory(std::string_view lower) {
-  return lower == "head"        ? "HEAD"
-         : lower == "objects"   ? "objects"
-         : lower == "refs"      ? "refs"
-         : lower == "commondir" ? "commondir"
-                                : nullptr;
-}
-
 bool is_configuration_name(std::string_view lower) {
   return lower == "config" || lower == "config.worktree";
 }
-bool is_temporary_name(std::string_view lower) { return lower.starts_with("config.uks-"); }
+bool is_temporary_name(std::string_view lower) { return lower.starts_with(".uks-config-"); }
 bool is_address_list(std::string_view lower) { return lower == "remotes" || lower == "branches"; }
-bool is_sample(std::string_view lower) { return lower.ends_with(".sample"); }
+bool is_sample(std::string_view name) { return lower_case(name).ends_with(".sample"); }
 
-// A link to a neighbour stays where names are looked at.
-bool is_neighbour(std::string_view target) {
-  return !target.contains('/') && target != "." && target != "..";
+std::string path_in_tree(const Located& dir, std::string_view name) {
+  return dir.path.empty() ? std::string(name) : fmt::format("{}/{}", dir.path, name);
 }
 
-// For a terminal: nothing that it would act on.
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, 200)) out += c >= ' ' && c < 0x7f ? c : '?';
-  return out;
+// `git init` makes one to see whether links can be made.
+bool is_probe(std::string_view name, std::string_view target) {
+  return target == "testing" && name.size() == 7 && name[0] == 't';
+}
+
+// Through such a link git would check out files into a git directory. (Those of git-annex lead to
+// data.)
+bool leads_into_git_directory(std::string_view target) {
+  const std::string lower = lower_case(target) + "/";
+  for (size_t at = lower.find(".git/"); at != std::string::npos; at = lower.find(".git/", at + 1)) {
+    if (at > 0 && lower[at - 1] != '/') continue;
+    const std::string_view rest = std::string_view(lower).substr(at + 5);
+    if (!rest.starts_with("annex/") || rest.contains("..")) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-bool Repositories::concerns(std::string_view path) {
-  const std::string lower = lower_case(path);
-  const std::string_view name = last_of(lower);
+std::string Repositories::path_of(const Name& at) {
+  const std::string& root = at.dir.tree().root;
+  return fmt::format("{}/{}", root == "/" ? "" : root, path_in_tree(at.dir, at.name));
+}
+
+bool Repositories::concerns(const Located& file) const {
+  if (!protect_ || file.detached) return false;
+  const std::string lower = lower_case(file.path);
+  const std::string_view name = last_name(lower);
   return name == ".git" || name == "commondir" || is_configuration_name(name) ||
          is_temporary_name(name) || lower.contains("hooks/") ||
-         is_address_list(last_of(parent_of(lower)));
+         is_address_list(last_name(parent_path(lower))) || !included_.empty() || any_noticed_;
+}
+
+bool Repositories::is_linked(const Attr& file) const {
+  return file.nlink > 1 && linked_.contains({file.dev, file.ino});
 }
 
 bool Repositories::is_decisive(std::string_view name) {
@@ -79,40 +74,31 @@ bool Repositories::is_decisive(std::string_view name) {
          mark_of_git_directory(lower);
 }
 
-std::string Repositories::path_of(const Name& at) {
-  std::string path = at.dir.tree().root == "/" ? "" : at.dir.tree().root;
-  if (!at.dir.path.empty()) path += "/" + at.dir.path;
-  return path + "/" + at.name;
-}
-
-bool Repositories::is_old_git_directory(int fd, const Attr& attr) {
-  // In this order: what is taken away is remembered before it goes.
-  return (looks_like_git_directory(fd) && !memory_.is_made(attr)) ||
-         memory_.was_git_directory_before(attr);
-}
-
-bool Repositories::is_old_git_directory(const Tree& tree, std::string_view path) {
+bool Repositories::is_git_directory(const Tree& tree, std::string_view path) const {
   const auto fd = open_path_beneath(tree.fd.get(), path);
   if (!fd) return false;
-  const auto attr = stat_at(fd->get(), "");
-  return attr && attr->is_directory() && is_old_git_directory(fd->get(), *attr);
+  if (lower_case(last_name(path)) == ".git") {
+    const auto attr = stat_at(fd->get(), "");
+    return attr && attr->is_directory();
+  }
+  return looks_like_git_directory(fd->get());
 }
 
-bool Repositories::is_in_git_directory(const Tree& tree, std::string_view path) {
-  for (;; path = parent_of(path)) {
-    if (is_old_git_directory(tree, path)) return true;
+bool Repositories::is_in_git_directory(const Tree& tree, std::string_view path,
+                                       std::string_view name) const {
+  for (std::string_view below = name;; below = last_name(path), path = parent_path(path)) {
+    // In a bare repository there may be worktrees, and other directories that git knows nothing of.
+    if (is_git_directory(tree, path) && (below.empty() || lower_case(last_name(path)) == ".git" ||
+                                         is_git_subdirectory(lower_case(below)))) {
+      return true;
+    }
     if (path.empty()) return false;
   }
 }
 
-bool Repositories::is_guarded(const Name& at, Place place) {
-  if (RepositoryMemory::is_inside(place)) return true;
-  return !memory_.is_made(at.dir_attr) && is_in_git_directory(at.dir.tree(), at.dir.path);
-}
-
-bool Repositories::is_in_hooks(const Tree& tree, std::string_view path) {
-  for (; !path.empty(); path = parent_of(path)) {
-    if (lower_case(last_of(path)) == "hooks" && is_old_git_directory(tree, parent_of(path)))
+bool Repositories::is_in_hooks(const Tree& tree, std::string_view path) const {
+  for (; !path.empty(); path = parent_path(path)) {
+    if (lower_case(last_name(path)) == "hooks" && is_git_directory(tree, parent_path(path)))
       return true;
   }
   return false;
@@ -123,205 +109,154 @@ Result<void> Repositories::refuse(const Name& at, std::string_view why) {
     lines_left_ = 0;
     return Err(EACCES);
   }
-  const std::string line = fmt::format("uks: refused to change {}: {} (--unprotect allows it)\n",
-                                       printable(path_of(at)), why);
+  const std::string line =
+      fmt::format("uks: refused to change {}: {} (do it outside, or with --unprotect)\n",
+                  printable(path_of(at)), why);
   (void)!::write(2, line.data(), line.size());
   return Err(EACCES);
 }
 
-void Repositories::made(const Name& at, const Attr& attr) {
-  if (!protect_) return;
-  memory_.removed(attr);  // another inode's number
-  if (!is_guarded(at, memory_.place(path_of(at)))) memory_.made(attr);
-}
-
 Result<void> Repositories::check_hooks(const Name& at, Change change) {
-  const std::string name = lower_case(at.name);
   if (change == Change::kRemove || change == Change::kRemoveDirectory || change == Change::kMode)
     return {};
-  const bool direct = lower_case(last_of(at.dir.path)) == "hooks";
+  const bool direct = lower_case(last_name(at.dir.path)) == "hooks";
   // git never runs these.
-  if (direct && is_sample(name) && change != Change::kMakeLink && change != Change::kPutDirectory)
+  if (direct && is_sample(at.name) && change != Change::kMakeLink &&
+      change != Change::kPutDirectory) {
     return {};
+  }
   return refuse(at, "hooks of a repository run outside the sandbox");
 }
 
-Result<void> Repositories::check_dot_git(const Name& at, Change change, Place place) {
-  const auto old = stat_at(at.dir_fd, at.name.c_str());
-  switch (change) {
-    case Change::kRemove:
-      if (old) memory_.lost(path_of(at));
-      return {};
-    case Change::kRemoveDirectory:
-      // Only an empty one can be removed. (git tries to in rebase.)
-      if (old && !memory_.is_made(*old)) memory_.lost(path_of(at));
-      return {};
-    case Change::kMove: {
-      if (!old || memory_.is_made(*old)) return {};
-      if (old->is_directory() &&
-          is_old_git_directory(at.dir.tree(),
-                               at.dir.path.empty() ? at.name : at.dir.path + "/" + at.name)) {
-        return refuse(at, "a repository that was there before stays where it is");
-      }
-      memory_.lost(path_of(at));
-      return {};
-    }
-    case Change::kPutFile:
-      if (!old && !RepositoryMemory::is_inside(place)) return {};
-      return refuse(at, "it decides what git runs outside the sandbox");
-    default:
-      return {};  // pointers are checked when they are written; directories by where they are
+Result<void> Repositories::check_link(const Name& at, std::string_view target) {
+  if (is_probe(at.name, target)) return {};
+  if (lower_case(at.name) == ".git" || leads_into_git_directory(target) ||
+      is_in_git_directory(at.dir.tree(), at.dir.path)) {
+    return refuse(at, kLeads);
   }
+  return {};
 }
 
 Result<void> Repositories::check(const Name& at, Change change, std::string_view target) {
   if (!protect_ || at.dir.detached) return {};
+  const Tree& tree = at.dir.tree();
   const std::string name = lower_case(at.name);
-  const Place place = memory_.place(path_of(at));
-  const bool made = memory_.is_made(at.dir_attr);
-  if (made && place == Place::kElsewhere) return {};
-
-  if (change == Change::kMakeLink) {
-    if (place == Place::kAbove || place == Place::kAt)
-      return refuse(at, "a repository was there before");
-    if (!is_neighbour(target) && is_guarded(at, place))
-      return refuse(at, "it would lead git elsewhere");
-  }
-  if (made) return {};
-  if (name == ".git") return check_dot_git(at, change, place);
-  if (lower_case(at.dir.path).contains("hooks") && is_in_hooks(at.dir.tree(), at.dir.path))
+  TRY(check_watched(at, change));
+  if (change == Change::kMakeLink) TRY(check_link(at, target));
+  if (name == ".git") return change == Change::kPutFile ? refuse(at, kDecides) : Result<void>();
+  if (lower_case(at.dir.path).contains("hooks") && is_in_hooks(tree, at.dir.path))
     return check_hooks(at, change);
-  if (is_address_list(lower_case(last_of(at.dir.path))) && !is_taking_away(change) &&
-      !is_mode(change) && is_old_git_directory(at.dir.tree(), parent_of(at.dir.path))) {
+  if (is_address_list(lower_case(last_name(at.dir.path))) && !is_taking_away(change) &&
+      !is_mode(change) && is_git_directory(tree, parent_path(at.dir.path))) {
     return refuse(at, "it would be an address for git");
   }
-  if (change == Change::kRemoveDirectory) {
-    const auto old = stat_at(at.dir_fd, at.name.c_str());
-    if (old && memory_.was_git_directory_before(*old)) memory_.lost(path_of(at));
-  }
+
+  // Another gofer's, in a directory that may not be a git directory yet.
+  if (is_temporary_name(name))
+    return is_taking_away(change) && change != Change::kMove ? Result<void>()
+                                                             : refuse(at, kDecides);
 
   const char* mark = mark_of_git_directory(name);
-  if (!mark && name != "hooks" && !is_configuration_name(name) && !is_temporary_name(name) &&
-      !is_address_list(name))
-    return {};
-  const bool git = is_old_git_directory(at.dir_fd, at.dir_attr);
+  const bool part = name == "hooks" || is_address_list(name);
+  if ((!mark && !part && !is_configuration_name(name)) || is_mode(change)) return {};
+  const bool git = is_git_directory(tree, at.dir.path);
   if (mark) {
-    if (is_taking_away(change)) {
-      if (git) memory_.was_git_directory(at.dir_attr);
-      return {};
-    }
-    if (is_mode(change)) return {};
-    const bool moved_here = change == Change::kPutFile || change == Change::kMakeLink;
-    if (name == "commondir" &&
-        ((git && change != Change::kWrite) || (moved_here && is_guarded(at, place)))) {
-      return refuse(at, "it decides what git runs outside the sandbox");
-    }
-    if (!git && change != Change::kWrite && completes_git_directory(at.dir_fd, mark))
-      return check_new_git_directory(at);
-    return {};
+    if (is_taking_away(change) || change == Change::kWrite) return {};
+    const bool completes =
+        !looks_like_git_directory(at.dir_fd) && completes_git_directory(at.dir_fd, mark);
+    // git makes it in a worktree's part, and writes it there.
+    const bool usual =
+        change == Change::kMakeFile && last_name(parent_path(at.dir.path)) == "worktrees";
+    if (name == "commondir" && (git || completes) && !usual) return refuse(at, kDecides);
+    if (!completes) return {};
+    if (change == Change::kMakeLink) return refuse(at, kLeads);
+    // What lies in it would have to be checked as well.
+    if (change == Change::kPutDirectory) return Err(EXDEV);
+    return check_contents(at.dir, at.dir_fd, false);
   }
-  if (!git) {
-    // A writer may outlast what comes later.
-    if (is_configuration_name(name) && change == Change::kWrite) {
-      if (const auto file = stat_at(at.dir_fd, at.name.c_str())) memory_.not_clean(*file);
-    }
-    return {};
-  }
-  if (is_mode(change)) return {};
-  if (name == "hooks" || is_address_list(name)) {
+  if (!git) return {};
+  if (part) {
     if (change == Change::kMakeDirectory || change == Change::kRemoveDirectory) return {};
-    return refuse(at, "it decides what git runs outside the sandbox");
+    return refuse(at, kDecides);
   }
   // Taking configuration away is harmless: nothing but a checked file can come in its place.
-  if (is_taking_away(change) && !(is_temporary_name(name) && change == Change::kMove)) return {};
+  if (is_taking_away(change) || change == Change::kMakeFile || change == Change::kWrite) return {};
+  return refuse(at, "git's configuration can run commands");
+}
+
+Result<void> Repositories::check_contents(const Located& dir, int fd, bool moving) {
+  std::string name;
+  const Name there{dir, fd, name};
+  for (const char* file : {"config", "config.worktree", "commondir"}) {
+    name = file;
+    const auto text = read_small_file(fd, file, kMaxText);
+    if (!text && text.error() == ENOENT) continue;
+    if (!text) return refuse(there, "it is no usual configuration of a repository");
+    if (name != "commondir") {
+      TRY(may_configure(there, "", *text, moving));
+    } else if (moving) {
+      return refuse(there, "a worktree's part stays where it is");
+    } else {
+      TRY(may_point(there, "", *text));
+    }
+    // The guest may hold a descriptor that writes to the original.
+    if (!moving) {
+      TRY(put_file(fd, file, temporary_name(file).c_str(), *text, TRY(stat_at(fd, file)),
+                   give_away_));
+    }
+  }
+  name = "hooks";
+  if (!has_only(fd, "hooks", is_sample))
+    return refuse(there, "hooks of a repository run outside the sandbox");
+  for (const char* list : {"remotes", "branches", "modules"}) {
+    name = list;
+    if (!moving && name == "modules") continue;  // each is checked by itself
+    if (!has_only(fd, list, [](std::string_view) { return false; })) {
+      return refuse(there, name == "modules" ? "submodules' repositories stay where they are"
+                                             : "it would be an address for git");
+    }
+  }
+  name.clear();
+  if (!moving && has_link(fd)) return refuse(there, "a link in it would lead git elsewhere");
+  return {};
+}
+
+Result<void> Repositories::may_move(const Name& from, const Name& to) {
+  if (!protect_ || from.dir.detached || to.dir.detached) return {};
+  const auto is_guarded = [&](const Name& at) {
+    return lower_case(at.name) == ".git" ||
+           is_in_git_directory(at.dir.tree(), at.dir.path, at.name);
+  };
+  if (!is_guarded(from) && !is_guarded(to)) return {};
+  Located directory = from.dir;
+  directory.path = path_in_tree(from.dir, from.name);
+  // Programs copy then, and the copies are checked one by one.
+  if (!is_git_directory(directory.tree(), directory.path)) return Err(EXDEV);
+  const UniqueFd fd = TRY(open_path_beneath(directory.tree().fd.get(), directory.path));
+  return check_contents(directory, fd.get(), true);
+}
+
+bool Repositories::is_configuration(const Name& at) const {
+  return protect_ && !at.dir.detached && is_configuration_name(lower_case(at.name)) &&
+         is_git_directory(at.dir.tree(), at.dir.path);
+}
+
+bool Repositories::is_indirect(const Name& at) const {
+  if (!protect_ || at.dir.detached) return false;
+  const std::string name = lower_case(at.name);
+  if (name == ".git") return true;
+  if (name == "commondir") return is_git_directory(at.dir.tree(), at.dir.path);
+  return is_configuration(at);
+}
+
+Result<void> Repositories::may_truncate(const Name& at, uint64_t size) {
+  if (size == 0 || !is_configuration(at)) return {};
   return refuse(
       at, "git's configuration can run commands; it is changed by renaming a new file over it");
 }
 
-Result<void> Repositories::check_new_git_directory(const Name& at) {
-  for (const char* file : {"config", "config.worktree", "commondir"}) {
-    const auto text = read_small_file(at.dir_fd, file, kMaxConfiguration);
-    if (!text && text.error() == ENOENT) continue;
-    const std::string name = file;
-    const Name there{at.dir, at.dir_fd, at.dir_attr, name};
-    if (!text) return refuse(there, "it is no usual configuration of a repository");
-    TRY(name == "commondir" ? may_point(there, "", *text) : may_replace(there, "", *text));
-    const Attr attr = TRY(stat_at(at.dir_fd, file));
-    if (memory_.is_clean(attr) && attr.nlink == 1) continue;
-    TRY(put_file(at.dir_fd, file, temporary_name(name).c_str(), *text, attr, give_away_));
-  }
-  for (const char* directory : {"hooks", "remotes", "branches"}) {
-    const std::string name = directory;
-    const Name there{at.dir, at.dir_fd, at.dir_attr, name};
-    const auto fd = open_beneath(at.dir_fd, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (!fd && fd.error() == ENOENT) continue;
-    const auto names = fd ? list_names(fd->get(), kMaxScan) : Err(ENOTDIR);
-    if (!names || !std::ranges::all_of(*names, [&](const std::string& each) {
-          return name == "hooks" && is_sample(lower_case(each));
-        })) {
-      return refuse(there,
-                    "a repository that comes where the command did not make the directory may not "
-                    "run commands");
-    }
-  }
-  return {};
-}
-
-void Repositories::leaves(const Name& at, const Attr& directory) {
-  if (!protect_ || memory_.is_made(directory)) return;
-  const std::string path = path_of(at);
-  const auto fd = open_beneath(at.dir_fd, at.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  const bool all =
-      fd && visit_directories(
-                fd->get(), kMaxScan, [&](const std::string& below, int each, const Attr& attr) {
-                  const std::string here = below.empty() ? path : path + "/" + below;
-                  const bool dot_git =
-                      lower_case(last_of(here)) == ".git" && !memory_.is_made(attr);
-                  if (dot_git || (attr.is_directory() && is_old_git_directory(each, attr)))
-                    memory_.lost(here);
-                  return true;
-                });
-  if (!all) memory_.lost(path);
-}
-
-Result<void> Repositories::arrives(const Name& at, const Name& from) {
-  if (!protect_ || at.dir.detached) return {};
-  const Place place = memory_.place(path_of(at));
-  if (place == Place::kElsewhere && !is_guarded(at, place)) return {};
-  std::vector<Attr> directories;
-  const auto fd = open_beneath(from.dir_fd, from.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  const bool plain =
-      fd && visit_directories(
-                fd->get(), kMaxScan, [&](const std::string& below, int each, const Attr& attr) {
-                  directories.push_back(attr);
-                  return lower_case(last_of(below)) != ".git" && !looks_like_git_directory(each);
-                });
-  // Programs copy then, and the copies are checked one by one.
-  if (!plain) return Err(EXDEV);
-  for (const Attr& each : directories) memory_.not_made(each);
-  return {};
-}
-
-bool Repositories::is_pointer(const Name& at) {
-  if (!protect_ || at.dir.detached) return false;
-  const std::string name = lower_case(at.name);
-  if (name != ".git" && name != "commondir") return false;
-  const bool made = memory_.is_made(at.dir_attr);
-  if (name == "commondir") return !made;
-  if (RepositoryMemory::is_inside(memory_.place(path_of(at)))) return true;
-  return !made && stat_at(at.dir_fd, at.name.c_str());
-}
-
-Repositories::Configuration Repositories::configuration(const Name& at) {
-  if (!protect_ || at.dir.detached || !is_configuration_name(lower_case(at.name)))
-    return Configuration::kNone;
-  if (memory_.is_made(at.dir_attr)) return Configuration::kNone;
-  if (is_old_git_directory(at.dir_fd, at.dir_attr)) return Configuration::kCurrent;
-  return is_guarded(at, memory_.place(path_of(at))) ? Configuration::kFuture : Configuration::kNone;
-}
-
 std::string Repositories::temporary_name(std::string_view name) {
-  return fmt::format("config.uks-{}-{}", ::getpid(), name);
+  return fmt::format(".uks-config-{}-{}", ::getpid(), name);
 }
 
 }  // namespace uks::gofer

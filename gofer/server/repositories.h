@@ -1,17 +1,18 @@
 // Guards the parts of git repositories through which a command would run outside the sandbox later:
-// hooks, configuration, and what leads git to another directory. Repositories that the sandbox
-// makes are its own, but not where git on the host knows one already: what comes in the place of an
-// old repository is guarded like it.
+// hooks, configuration, and what leads git to another directory. Every repository in a writable
+// tree is guarded, whoever made it; what becomes one is checked when it does.
 #pragma once
 #include <atomic>
 #include <deque>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "gofer/proto/messages.h"
 #include "gofer/server/node.h"
-#include "gofer/server/repository_memory.h"
 #include "platform/base/result.h"
 
 namespace uks::gofer {
@@ -20,7 +21,7 @@ class Repositories {
  public:
   enum class Change {
     kMakeDirectory,  // a new, empty one
-    kMakeFile,       // a new file, by name or by link
+    kMakeFile,       // a new file
     kMakeLink,       // a symbolic link comes: new or moved here
     kPutFile,        // a file that exists comes to this name
     kPutDirectory,   // likewise a directory
@@ -31,11 +32,10 @@ class Repositories {
     kRemoveDirectory,
     kMove,  // a name goes elsewhere
   };
-  // A name in a directory: where that is, its descriptor, its attributes.
+  // A name in a directory: where that is, and its descriptor.
   struct Name {
     const Located& dir;
     int dir_fd;
-    const Attr& dir_attr;
     const std::string& name;
   };
 
@@ -43,69 +43,78 @@ class Repositories {
   // to others.
   Repositories(bool protect, const std::deque<Tree>& trees, bool give_away)
       : protect_(protect), trees_(trees), give_away_(give_away) {}
+  // Once the trees are open. `host_root` stays the caller's.
+  void start(int host_root);
 
-  // Whether the path of a file is one that check() looks at: most are not.
-  static bool concerns(std::string_view path);
+  // Whether check() looks at the contents and the mode of this file: of most it does not.
+  bool concerns(const Located& file) const;
+  // Whether the guest must not write to this file under any name.
+  bool is_linked(const Attr& file) const;
   // Whether a change of such a name must be alone: what check() finds must hold until it is made.
   static bool is_decisive(std::string_view name);
-  // Before the change: EACCES, with a line on stderr, if it is not allowed; EXDEV for directories
-  // that can only be copied there. `target` is a link's text. What is taken away is remembered.
+  // Before the change: EACCES, with a line on stderr, if it is not allowed; EXDEV for a directory
+  // that can only be made there. `target` is a link's text.
   Result<void> check(const Name& at, Change change, std::string_view target = {});
-  // A directory that the sandbox has just made, and one that it has just removed (while `attr`'s
-  // inode is held).
-  void made(const Name& at, const Attr& attr);
-  void removed(const Attr& attr) { memory_.removed(attr); }
+  // The same for a directory that is about to be renamed. EXDEV: it can only be copied.
+  Result<void> may_move(const Name& from, const Name& to);
 
-  // Before the rename of a directory, for both sides of an exchange before any arrival: what git
-  // knows in it is remembered as lost. Then whether it may come to its new name; EXDEV: only as a
-  // copy.
-  void leaves(const Name& at, const Attr& directory);
-  Result<void> arrives(const Name& at, const Name& from);
-
-  // Files whose text leads git to another directory (.git, commondir): the guest gets no descriptor
-  // that writes to them, the gofer writes for it, and may_point() decides.
-  bool is_pointer(const Name& at);
-  Result<void> may_point(const Name& at, std::string_view before, std::string_view now);
-
-  // Before a rename onto the name: whether the file is a git configuration, or may be one soon, and
-  // its content counts. Then the caller lets may_replace() decide (of a current one), and puts a
-  // copy there: the guest may hold a descriptor that writes to the original.
-  enum class Configuration { kNone, kFuture, kCurrent };
-  Configuration configuration(const Name& at);
-  void copied(const Attr& file) { memory_.clean(file); }
+  // Files that the guest gets no descriptor for that writes to them: the gofer writes what
+  // may_become() allows. Those that lead git to another directory (.git, commondir), and the
+  // configuration of a git directory; of a file renamed onto that the gofer puts a copy there.
+  bool is_indirect(const Name& at) const;
+  bool is_configuration(const Name& at) const;
+  Result<void> may_become(const Name& at, std::string_view before, std::string_view now);
+  // Emptied, the file could not be filled again entry by entry.
+  Result<void> may_truncate(const Name& at, uint64_t size);
   static std::string temporary_name(std::string_view name);
-  // EACCES with a line if `now` makes git run what `before` did not.
-  Result<void> may_replace(const Name& at, std::string_view before, std::string_view now);
   Result<void> refuse(const Name& at, std::string_view why);
 
-  static constexpr size_t kMaxConfiguration = 1 << 20;  // bytes; a bigger one is refused
-  static constexpr size_t kMaxPointer = 4096;
+  static constexpr size_t kMaxText = 1 << 20;  // bytes of an indirect file; a bigger one is refused
 
  private:
-  static std::string path_of(const Name& at);
-  bool is_old_git_directory(int fd, const Attr& attr);
-  bool is_old_git_directory(const Tree& tree, std::string_view path);
-  // Whether `path` is an old git directory or below one.
-  bool is_in_git_directory(const Tree& tree, std::string_view path);
-  // Whether what is made in the directory under `path` takes an old repository's place.
-  bool is_guarded(const Name& at, RepositoryMemory::Place place);
-  bool is_in_hooks(const Tree& tree, std::string_view path);
+  using Id = std::pair<uint64_t, uint64_t>;  // device, inode
+  bool is_git_directory(const Tree& tree, std::string_view path) const;
+  // Whether `name` in the directory `path` (or that itself, without a name) belongs to a git
+  // directory.
+  bool is_in_git_directory(const Tree& tree, std::string_view path,
+                           std::string_view name = {}) const;
+  bool is_in_hooks(const Tree& tree, std::string_view path) const;
   Result<void> check_hooks(const Name& at, Change change);
-  Result<void> check_dot_git(const Name& at, Change change, RepositoryMemory::Place place);
-  // Before a directory that is not the sandbox's becomes a git directory: what lies there counts as
-  // new.
-  Result<void> check_new_git_directory(const Name& at);
+  Result<void> check_link(const Name& at, std::string_view target);
+  Result<void> check_watched(const Name& at, Change change);
+  // What lies in a directory counts as new: before it becomes a git directory, and its indirect
+  // files are replaced by copies; or (`moving`) before it goes where other paths lead out of it.
+  Result<void> check_contents(const Located& dir, int fd, bool moving);
 
-  // Whether git on the host may use what `address` names, seen from the git directory `dir`.
-  bool is_harmless_repository(const Located& dir, std::string_view address);
-  bool is_harmless_path(const std::string& path);
-  bool is_harmless_work_tree(const Located& dir, std::string_view path);
+  static std::string path_of(const Name& at);
+  Result<void> may_configure(const Name& at, std::string_view before, std::string_view now,
+                             bool moving);
+  Result<void> may_point(const Name& at, std::string_view before, std::string_view now);
+  // Why git on the host must not use the repository that `address` names; "" if it may.
+  std::string objection_to(std::string_view address) const;
+  bool is_harmless_work_tree(const Located& dir, std::string_view path) const;
+
+  // repositories_watch.cc: what the repositories at the trees' roots use of the trees.
+  void examine(const Tree& tree);
+  void examine_hooks(const Tree& tree, int git, std::string_view base);
+  void watch(const Tree& tree, std::string_view base, std::string_view path, bool refused);
 
   const bool protect_;
   const std::deque<Tree>& trees_;
   const bool give_away_;
-  RepositoryMemory memory_;
+  int host_root_ = -1;
+  std::set<Id> linked_;                          // hard links; not changed after start()
+  std::set<std::string, std::less<>> included_;  // absolute paths; likewise
+  std::mutex mutex_;
+  std::set<std::string, std::less<>> noticed_;  // absolute paths, until a line was written
+  std::atomic<bool> any_noticed_{false};
   std::atomic<int> lines_left_{20};
 };
+
+// `path` seen from the absolute path `base`. None: it climbs out of a directory that may be a link
+// by then.
+std::optional<std::string> resolve_path(std::string_view base, std::string_view path);
+// The part of `path` below the tree's root, if it is there.
+std::optional<std::string> below_root(const Tree& tree, std::string_view path);
 
 }  // namespace uks::gofer

@@ -51,6 +51,7 @@ bool Server::open_trees(const Config& config, std::string& problem) {
     tree.rules = rules_.at(tree.root, tree.writable ? Action::kRw : Action::kRo);
     trees_.push_back(std::move(tree));
   }
+  repositories_.start(host_root.get());
   hidden_ = std::make_unique<HiddenInodes>(rules_, std::move(host_root));
   return true;
 }
@@ -212,17 +213,26 @@ Result<Server::Handle> Server::parent_of(const Handle& file, std::string& name) 
 }
 
 Result<void> Server::check_repository(const Handle& file, Repositories::Change change) {
-  if (file.at.detached || !Repositories::concerns(file.at.path)) return {};
+  const bool linked = change == Repositories::Change::kWrite && repositories_.is_linked(file.attr);
+  if (!linked && !repositories_.concerns(file.at)) return {};
   std::string name;
   const Handle parent = TRY(parent_of(file, name));
+  if (linked) return repositories_.refuse(named(parent, name), "git uses it under another name");
   return repositories_.check(named(parent, name), change);
 }
 
-bool Server::is_pointer(const Handle& file) {
-  if (file.at.detached || !Repositories::concerns(file.at.path)) return false;
+bool Server::is_indirect(const Handle& file) {
+  if (!repositories_.concerns(file.at)) return false;
   std::string name;
   const auto parent = parent_of(file, name);
-  return parent && repositories_.is_pointer(named(*parent, name));
+  return parent && repositories_.is_indirect(named(*parent, name));
+}
+
+Result<void> Server::check_truncation(const Handle& file) {
+  if (!repositories_.concerns(file.at)) return {};
+  std::string name;
+  const Handle parent = TRY(parent_of(file, name));
+  return repositories_.may_truncate(named(parent, name), file.attr.size);
 }
 
 Result<void> Server::check_data_access(const Handle& file, bool write) {

@@ -60,21 +60,21 @@ class Server {
   Result<void> check_changeable(const Handle& file) const;
   // Errors if a name of `dir`, or the contents or mode of a file, is a repository's to keep.
   static Repositories::Name named(const Handle& dir, const std::string& name) {
-    return {dir.at, dir.fd, dir.attr, name};
+    return {dir.at, dir.fd, name};
   }
   Result<void> check_repository(const Handle& file, Repositories::Change change);
-  // The same for `what`, now under `old_name`, that comes to `name` in `dir`.
+  // The same for `what`, now under `old_name` in `old_dir`, that is renamed to `name` in `dir`.
   Result<void> check_arrival(const Handle& dir, const std::string& name, const Attr& what,
                              const Handle& old_dir, const std::string& old_name);
   // The directory that the file is in. ENOENT: a tree's root.
   Result<Handle> parent_of(const Handle& file, std::string& name);
   // Whether the guest gets no descriptor that writes to the file.
-  bool is_pointer(const Handle& file);
-  // A rename onto git's configuration: puts a copy there, checked if git reads it now. False: an
-  // ordinary rename will do.
-  Result<bool> replace_configuration(const Handle& from, const std::string& source,
-                                     const Handle& to, const std::string& target,
-                                     Repositories::Configuration kind);
+  bool is_indirect(const Handle& file);
+  // Errors if a repository's file must not be cut off.
+  Result<void> check_truncation(const Handle& file);
+  // A rename onto git's configuration: checks it and puts a copy there.
+  Result<void> replace_configuration(const Handle& from, const std::string& source,
+                                     const Handle& to, const std::string& target);
   // Opens exactly the inode of an O_PATH descriptor, with these flags.
   Result<UniqueFd> open_inode(int path_fd, int flags) const;
   std::string inode_name(int path_fd) const;  // relative to proc_fd_

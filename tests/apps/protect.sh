@@ -39,7 +39,7 @@ refused sample_becomes_hook 'mv .git/hooks/pre-commit.sample .git/hooks/pre-comm
 refused chmod_hook 'chmod 755 .git/hooks/pre-commit' 'echo x >.git/hooks/pre-commit; chmod 644 .git/hooks/pre-commit'
 refused hooks_moved 'mv .git/hooks .git/h2'
 refused nested_hook 'echo x >sub/nested/.git/hooks/pre-push'
-refused config_written 'printf "[core]\nfsmonitor = ./x\n" >>.git/config'
+refused config_written 'printf "[core] fsmonitor = ./x\n" >>.git/config'
 refused config_truncated ': >.git/config'
 refused config_renamed 'cp .git/config c; printf "[core]\nfsmonitor = ./x\n" >>c; mv c .git/config'
 refused config_linked 'ln .git/config c; echo "[alias] x = !sh" >>c'
@@ -50,13 +50,19 @@ refused git_config_filter 'git config filter.x.smudge ./x'
 refused git_config_include 'git config include.path ../x'
 refused git_config_ssh 'git config core.sshCommand ./x'
 refused git_config_nested 'git -C sub/nested config core.pager ./x'
-refused git_directory_moved 'mv .git g'
+refused git_directory_moved 'mv .git g' 'echo x >.git/hooks/pre-commit'
 refused git_directory_exchanged 'git init -q e; mv --exchange e/.git .git 2>/dev/null || python3 -c "
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
-raise SystemExit(libc.renameat2(-100, b\"e/.git\", -100, b\".git\", 2) and 1)"'
+raise SystemExit(libc.renameat2(-100, b\"e/.git\", -100, b\".git\", 2) and 1)"' 'echo x >.git/hooks/pre-commit'
 refused git_config_unknown 'git config x.y z'
 refused git_config_subsection 'git config pager.log ./x'
+refused new_repository_hook 'git init -q n; echo x >n/.git/hooks/pre-commit; rm -rf n'
+refused new_repository_config 'git init -q n; git -C n config core.fsmonitor ./x; rm -rf n'
+refused config_hard_link 'echo "[alias] x = !sh" >>other' 'ln .git/config other'
+refused config_included 'echo "[alias] x = !sh" >inc; mv inc conf/inc; mv conf c; rm conf/inc' 'mkdir conf; git config -f conf/inc user.name x; git config include.path ../conf/inc; sha256sum conf/inc >sum'
+refused hook_hard_link 'echo x >>script' 'echo x >script; chmod 755 script; ln script .git/hooks/pre-commit'
+refused relative_remote 'git remote add o ../x'
 refused commondir 'echo /tmp >.git/commondir'
 
 # A descriptor kept open does not write to the configuration after the check.
@@ -71,15 +77,29 @@ f.write("[core]\nfsmonitor = ./x\n"); f.flush()' || return
 }
 check descriptor_kept_open kept_open
 
-# held NAME COMMAND TRIGGER [SETUP]: COMMAND inside tries to plant `$run`, a command that leaves a mark when git on
+# What a hook in place runs is only noticed: git itself has to change it in a checkout.
+noticed() {
+  fresh
+  mkdir scripts && echo x >scripts/pc && ln -s ../../scripts/pc .git/hooks/pre-commit
+  local out
+  out=$(timeout -k 1 60 "${clean_env[@]}" "$UKS" exec -- bash -c 'echo y >>scripts/pc; echo z >>scripts/pc' 2>&1 </dev/null)
+  [[ $(<scripts/pc) == $'x\ny\nz' && $(grep -c '^uks: note: .*/scripts/pc is changed' <<<"$out") == 1 ]]
+}
+check hook_in_the_tree_is_noticed noticed
+
+# held NAME COMMAND TRIGGER [SETUP] [COMMAND OF A SECOND SESSION]: COMMAND inside tries to plant `$run`, a command that leaves a mark when git on
 # the host runs it at TRIGGER. Whatever COMMAND was refused: no mark.
 owned=$base/owned
 run="touch $owned"
 held() {
-  rm -rf "$base/wt" "$owned"
+  rm -rf "$base"/{wt,away,other,.git} "$owned"
   fresh
   native bash -c "git config --global user.name A; git config --global user.email a@e.org; echo a >a; git add a; git commit -qm a; echo b >>a; git commit -qam b; ${4:-:}" >/dev/null 2>&1
-  timeout -k 1 60 "${clean_env[@]}" "run=$run" "$UKS" exec --quiet --pass-env run -- bash -c "$2" >"$base/held.out" 2>&1 </dev/null
+  local command
+  : >"$base/held.out"
+  for command in "$2" ${5:+"$5"}; do
+    timeout -k 1 60 "${clean_env[@]}" "run=$run" "$UKS" exec --quiet --pass-env run -- bash -c "$command" >>"$base/held.out" 2>&1 </dev/null
+  done
   rm -f "$owned"
   native bash -c "$3" >/dev/null 2>&1 </dev/null
   if [[ -e $owned ]]; then
@@ -142,6 +162,61 @@ held bare_in_old_directory 'printf "[core]\nbare=false\nworktree=..\nrepositoryf
 held legacy_remotes 'mkdir .git/remotes; printf "URL: ext::sh -c %s\n" "${run/ /% }" >.git/remotes/origin; git config protocol.allow always' 'git -c protocol.allow=always fetch'
 held remote_made_later "$hook; git config remote.origin.url ./evil.git; git init -q --bare evil.git; hook evil.git/hooks/pre-receive" 'git push origin main'
 
+# What comes in the place of a repository, whoever makes it and when.
+rename='rename() { python3 -c "import ctypes, sys; sys.exit(ctypes.CDLL(None).renameat2(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), int(sys.argv[3])) and 1)" "$1" "$2" "${3:-0}"; }'
+held over_empty "$hook; $rename; cp -a .git /tmp/g; find .git -mindepth 1 -delete; mkdir x; rename x .git; cp -a /tmp/g/. .git; git config core.fsmonitor \"\$run;false\"; hook .git/hooks/pre-commit" 'git status; git commit --allow-empty -m x'
+held over_empty_bare "$hook; $rename; cp -a n.git /tmp/g; find n.git -mindepth 1 -delete; mkdir x; rename x n.git; cp -a /tmp/g/. n.git; hook n.git/hooks/pre-receive" 'git push ./n.git main:q' 'git clone -q --bare . n.git'
+held over_empty_bare_planted "$hook; $rename; cp -a n.git /tmp/g; find n.git -mindepth 1 -delete; mkdir x x/hooks; hook x/hooks/pre-receive; rename x n.git; cp -a /tmp/g/. n.git" 'git push ./n.git main:q' 'git clone -q --bare . n.git'
+held two_sessions_dotgit 'cp -a .git g; rm -rf .git' 'git status; git commit --allow-empty -m x' '' "$hook; cp -a g .git; git config core.fsmonitor \"\$run;false\"; hook .git/hooks/pre-commit"
+held two_sessions_nested 'mv n o' 'git -C n status' "$nested" 'cp -a o n; git -C n config core.fsmonitor "$run;false"'
+held two_sessions_rename 'mv n o' 'git -C n status' "$nested" 'cp -a o e; git -C e config core.fsmonitor "$run;false"; mv e n'
+held two_sessions_bare "mv n.git/HEAD h" 'git push ./n.git main:q' 'git clone -q --bare . n.git' "$hook; hook n.git/hooks/pre-receive; mv h n.git/HEAD"
+held config_exchanged "$rename; cp -a .git /tmp/g; rm -rf .git; mkdir .git; cp /tmp/g/config .git/c; mv .git/c .git/config; mv .git/config .git/foo; exec 5>>.git/foo; : >.git/config; rename .git/foo .git/config 2; rm /tmp/g/config; rm -f .git/foo; cp -a /tmp/g/. .git; printf '[core]\nfsmonitor = \"%s;false\"\n' \"\$run\" >&5" 'git status'
+held host_init "$hook; mkdir -p .git/hooks; hook .git/hooks/pre-commit; printf '[core]\n\tfsmonitor = \"%s;false\"\n' \"\$run\" >.git/config" 'git init; git add a; git commit -m x' 'rm -rf .git'
+held host_repair 'mv .git/HEAD .git/H' 'git status; git init; git status; git commit --allow-empty -m x' '' "$hook; hook .git/hooks/pre-commit; printf '[core]\nfsmonitor = \"%s;false\"\n' \"\$run\" >>.git/config"
+held root_below 'git init -q .; git config core.fsmonitor "$run;false"' 'git status' 'rm -rf .git; git -C .. init -q .; git -C .. add project/a; git -C .. commit -qm x'
+held root_below_in_tracked 'cd src; git init -q .; git config core.fsmonitor "$run;false"' 'cd src; git status' 'mkdir src; echo x >src/x; git add src; git commit -qm x'
+two_gofers() {
+  fresh
+  rm -f "$owned"
+  native bash -c "$nested" >/dev/null 2>&1
+  timeout -k 1 60 "${clean_env[@]}" "run=$run" "$UKS" exec --quiet --pass-env run -- bash -c 'mkdir m; touch ready; until [[ -e go ]]; do sleep 0.1; done; cp -a o/. m; git -C m config core.fsmonitor "$run;false"; mv m n' >/dev/null 2>&1 </dev/null &
+  until [[ -e ready ]]; do kill -0 $! || return; sleep 0.1; done
+  inside -- bash -c 'mv n o; touch go'
+  wait $!
+  rm -f "$owned"
+  native git -C n status >/dev/null 2>&1
+  [[ ! -e $owned ]]
+}
+check held_two_gofers two_gofers
+
+# git's own files come to no git directory, and what it writes goes through no link.
+held worktree_in_git "$hook; hook post-checkout; hook pre-commit; git add post-checkout pre-commit; git commit -qm x; git config core.worktree hooks" 'git checkout -f; git reset --hard; git checkout .; git commit --allow-empty -m y'
+held worktree_git_itself "$hook; mkdir hooks; hook hooks/post-checkout; git add hooks; git commit -qm x; git config core.worktree ." 'git checkout .; git checkout -f'
+held worktree_other "$hook; hook post-checkout; git add post-checkout; git commit -qm x; git config core.worktree ../n/.git/hooks" 'git checkout -f; git -C n checkout -f' "$nested"
+held worktree_link "$hook; hook post-checkout; git add post-checkout; git commit -qm x; mkdir w; echo \"gitdir: \$PWD/.git\" >w/.git; git config core.worktree ../w; rm -rf w; ln -s .git/hooks w" 'git checkout -f; git checkout -f'
+held worktree_submodule "$hook; cd s; hook post-checkout; git add post-checkout; git commit -qm x; git config core.worktree ../../hooks" 'git -C s checkout -f; git checkout -f' "$submodule"
+held link_message "git commit -q --allow-empty -m '[core]
+	repositoryformatversion = 0
+	fsmonitor = \"$run;false\"'; rm -f .git/COMMIT_EDITMSG; ln -s config .git/COMMIT_EDITMSG" 'GIT_EDITOR=true git commit --amend; git status'
+held link_merge "printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"%s;false\"\n' \"\$run\" >.git/MERGE_MSG; rm -f .git/COMMIT_EDITMSG; ln -s config .git/COMMIT_EDITMSG; echo z >>a" 'GIT_EDITOR=true git commit -a; git status'
+held link_template "printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"%s;false\"\n' \"\$run\" >t; git config commit.template t; mkdir g; rm .git/COMMIT_EDITMSG; ln -s config g/COMMIT_EDITMSG; mv g/COMMIT_EDITMSG .git; echo z >>a" 'GIT_EDITOR=true git commit -a; git status'
+
+# Addresses that git reads in another way than they look, and what it does not ask about.
+evil="$hook; git init -q --bare evil.git; hook evil.git/hooks/pre-receive; git config push.default current"
+held url_relative_module "$evil; mv evil.git s; git -C s config remote.origin.url ./evil.git" 'git -C s push origin HEAD:refs/heads/q' "$submodule"
+held url_relative_worktree "$evil; mv evil.git w; git config remote.origin.url ./evil.git" 'git -C w push origin HEAD:refs/heads/q' "$worktree"
+held url_percent "$evil; git config remote.origin.url file://\$PWD/%65vil.git" 'git push origin main'
+held url_host "$evil; git config remote.origin.url file://localhost\$PWD/evil.git" 'git push origin main'
+held url_tilde "$evil; git config remote.origin.url '~/ws/evil.git'; git config branch.main.remote '~/ws/evil.git'" 'git push origin main; git push' 'ln -sfn $PWD ~/ws'
+held url_working_directory "$evil; git config remote.origin.url /proc/self/cwd/evil.git" 'git push origin main'
+held url_instead_of "$evil; git config url.file:.insteadOf foo:x; git config remote.origin.url foo:x//\$PWD/evil.git" 'git push origin main'
+held url_absolute "$evil; git config remote.origin.url \$PWD/evil.git" 'git push origin main'
+held alias_quoted 'echo "$run" >e.sh; git config alias.st "rebase -\"x\" \"sh e.sh\" HEAD~1"; git config alias.su "rebase --\"exec\" \"sh e.sh\" --force-rebase HEAD~1"' 'git st; git su'
+evil_common='cp -a .git evil; git --git-dir=evil config core.sshCommand "$run;false"; git --git-dir=evil config remote.origin.url ssh://x/y; cp .git/HEAD src/HEAD; echo $PWD/evil >src/c'
+held commondir_last "$evil_common; mv src/c src/commondir" 'cd src; git fetch' 'mkdir src'
+held commondir_link "$evil_common; ln -s c src/commondir" 'cd src; git fetch' 'mkdir src'
+
 unprotected() {
   fresh
   inside --unprotect -- bash -c 'echo x >.git/hooks/pre-commit && git config core.pager cat' && [[ -f .git/hooks/pre-commit ]]
@@ -149,10 +224,10 @@ unprotected() {
 check unprotect unprotected
 
 # What git does otherwise works as outside.
-same git_config "$identity; git config user.name X; git config --get user.name; git config --unset user.name; git config alias.st status; git remote add origin ../x; git remote rename origin o2; git branch -m main trunk; git config branch.trunk.description d; cat .git/config"
+same git_config "$identity; git config user.name X; git config --get user.name; git config --unset user.name; git config alias.st status; git remote add origin /nowhere/x; git remote rename origin o2; git branch -m main trunk; git config branch.trunk.description d; cat .git/config"
 same git_config_harmless "$identity; git config pager.log false; git config core.fsmonitor true; git remote add v6 'ssh://[::1]/x'; git config branch.main.remote v6; git remote rename v6 v7; git config alias.lg 'log --graph'; git config core.fsmonitor false; cat .git/config"
 same git_commit "$identity; echo a >a; git add a; git commit -qm a; git switch -qc t; echo b >b; git add b; git commit -qm b; git switch -q main; git merge -q t; git log --format=%s; git branch -u main t; git status -s; git gc -q; git fsck 2>&1"
-same git_new "$identity; git init -q n; cd n; echo 'echo hook ran' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; git config core.pager cat; git commit -q --allow-empty -m x; cat .git/config; cd ..; rm -rf n; ls"
+same git_new "$identity; git init -q n; cd n; git config core.pager cat; git commit -q --allow-empty -m x; cat .git/config; cd ..; rm -rf n; ls"
 same git_clone "$identity; git clone -q . c; git -C c log --format=%s; git -C c config core.editor true; git -C c config core.editor; rm -rf c"
 same git_worktree "$identity; git worktree add -q /tmp/w2 -b w2 && git -C /tmp/w2 status -s; git worktree list | wc -l; git worktree remove /tmp/w2; git branch -D -q w2; ls .git/worktrees"
 same git_submodule "$identity; git init -q /tmp/s; git -C /tmp/s commit -q --allow-empty -m s; git -c protocol.file.allow=always submodule --quiet add /tmp/s s; git commit -qm sub; git submodule status | cut -c43-; git config --get submodule.s.url; rm -rf /tmp/s"
@@ -167,7 +242,13 @@ same_with() {
   same "$1" "$3"
   more=
 }
-same_with git_worktree_old 'git worktree add -q w3 -b w3' "$identity; git worktree move w3 w4; git -C w4 status -s; cat .git/worktrees/w3/gitdir | sed 's/.*project//'; mv w4 w5; git worktree repair w5; git -C w5 status -s; git worktree remove w5; git worktree add -q w3 w3; git -C w3 status -s; git -C w3 log --format=%s -1; git worktree list | wc -l"
-same_with git_submodule_old "$submodule" "$identity; git mv s t; git status -s; git -C t status -s; git commit -qm mv; git checkout -q --recurse-submodules HEAD~2; git checkout -q --recurse-submodules main; git -C t log --format=%s; mkdir d; git mv t d/t; git -C d/t log --format=%s; git submodule deinit -q -f d/t; git submodule --quiet update --init; git -C d/t log --format=%s; git status -s"
+same git_moved "$identity; git init -q n; mv n o; mv o n; git -C n status -s; cp -a n m; git -C m config user.name X; mv m/.git k; mv k m/.git; git -C m config user.name; git init -q --bare b.git; mv b.git c.git; cp -a c.git d.git; git -C d.git config core.bare; tar cf /tmp/n.tar n; rm -rf n; tar xf /tmp/n.tar; git -C n status -s; rm -rf m n *.git"
+same git_append "$identity; echo '[user]' >>.git/config; printf '\tname = Y\n' >>.git/config; git config user.name; cp .git/config c; cat c; rm c"
+same git_remote_here "$identity; git init -q n; git -C n commit -q --allow-empty -m n; git -c protocol.file.allow=always submodule --quiet add ./n ss; git submodule status | cut -c43-; git init -q --bare up.git; git remote add origin \$PWD/up.git; git push -q -u origin main; git branch -vv | cut -c1-6; git clone -q up.git c; git -C c log --format=%s; rm -rf up.git c n"
+same git_sparse "$identity; git config extensions.worktreeConfig true; git config --worktree user.name W; git sparse-checkout set d; git sparse-checkout disable; git config core.symlinks; cat .git/config.worktree"
+same git_ordinary_names "echo a >commondir; mkdir -p b/branches b/hooks b/refs; echo x >b/hooks/pre-commit; echo x >b/branches/x; echo x >b/config; mv b c; ls -R"
+same_with git_bare_workspace 'rm -rf sub .git; git init -q s; git -C s commit -q --allow-empty -m s; git clone -q --bare s b; mv b/* .; rmdir b; rm -rf s; git worktree prune; git worktree add -q feat -b feat' "$identity; git worktree add -q more -b more; cd feat; ln -s ../x l; mkdir -p n/.bin; ln -s ../x n/.bin/x; git add -A; git commit -qm c; mv n m; git status -s; cd ..; git worktree move feat moved; git -C moved log --format=%s; git worktree list | wc -l; rm -rf ./*"
+same_with git_worktree_old 'git worktree add -q w3 -b w3' "$identity; git worktree move w3 w4; git -C w4 status -s; cat .git/worktrees/w3/gitdir | sed 's/.*project//'; mv w4 w5; git worktree repair w5; git -C w5 status -s; git worktree remove w5; git worktree add -q w3 w3; git worktree move w3 w6; git worktree move w6 w3; git -C w3 status -s; git -C w3 log --format=%s -1; git worktree list | wc -l"
+same_with git_submodule_old "$submodule" "$identity; git mv s t; git status -s; git -C t status -s; git commit -qm mv; git checkout -q --recurse-submodules HEAD~2; git checkout -q --recurse-submodules main; git mv t u; git mv u t; git -C t log --format=%s; mkdir d; git mv t d/t; git -C d/t log --format=%s; git submodule deinit -q -f d/t; git submodule --quiet update --init; git -C d/t log --format=%s; git status -s"
 rm -rf "$base/wt"
 finish

@@ -69,14 +69,17 @@ constexpr std::array kExecFlags = {
         "What exists at start is refused under every name it has (hard links, links). --hide beats "
         "--ro and --rw for the same path; what those name below a hidden directory shows.",
         ""},
-    Flag{
-        "--unprotect", 0, "", kNone, false, false, "Files",
-        "Let hooks and configuration of git repositories be changed freely.",
-        "Without it, in a directory that passes through, a repository that was there at start "
-        "keeps "
-        "its hooks, and a change of its configuration that would make git run a command is refused "
-        "with one line: it would run outside the sandbox later.",
-        ""},
+    Flag{"--unprotect", 0, "", kNone, false, false, "Files",
+         "Let hooks and configuration of git repositories be changed freely.",
+         "Without it, in a directory that passes through, the hooks of repositories, new ones too, "
+         "are "
+         "not changed, and a change of their configuration that would make git run a command is "
+         "refused with one line: it would run outside the sandbox later. Do not continue a rebase "
+         "or "
+         "merge that a command left behind, nor check out from an index that it made up (`git "
+         "reset' "
+         "first): those are not guarded.",
+         ""},
     Flag{
         "--tmpfs", 0, "PATH", kPath, false, true, "Files",
         "Put an empty directory of the sandbox's own at PATH. Its files live in memory and vanish.",

@@ -69,7 +69,7 @@ Result<size_t> GoferInode::read_at(int64_t pos, std::span<char> buffer) {
 }
 
 Result<size_t> GoferInode::write_indirectly(int64_t pos, std::string_view bytes) {
-  constexpr size_t kMost = 8192;
+  constexpr size_t kMost = 60'000;  // of a message
   Ref<GoferInode> self(this);
   const std::string copy(bytes.substr(0, kMost));
   const gofer::NodeId id = id_;

@@ -79,8 +79,16 @@ TEST(GitKeys, UsualEntriesAreHarmless) {
                            "[alias]\nmycmd=log",
                            "[alias \"x\"]\ncommand=log",
                            "[alias]\nsw=switch -c",
-                           "[alias]\nlg=\"log --graph --format='%h %s'\"",
-                           "[alias]\npo=push -u origin HEAD",
+                           "[alias]\nlg=log --graph --format=%h",
+                           "[core]\neditor=vim",
+                           "[core]\npager=less",
+                           "[core]\nsharedRepository=group",
+                           "[credential]\nusername=x",
+                           "[gitflow \"branch\"]\nmaster=main",
+                           "[gc]\npruneExpire=2.weeks.ago",
+                           "[url \"https://example.org/\"]\ninsteadOf=gh:",
+                           "[branch \"m\"]\nremote=origin",
+                           "[branch \"m\"]\nremote=.",
                            "[submodule \"s\"]\nactive=true",
                            "[submodule \"s\"]\nupdate=rebase",
                            "[gc]\nauto=0",
@@ -126,7 +134,25 @@ TEST(GitKeys, CommandsAndUnknownKeys) {
                            "[sequence]\neditor=x",
                            "[gpg]\nprogram=x",
                            "[trailer \"x\"]\ncommand=y",
-                           "[hook \"x\"]\nevent=pre-commit"}) {
+                           "[hook \"x\"]\nevent=pre-commit",
+                           "[core]\neditor=vim -c x",
+                           "[core]\npager=./less",
+                           "[core]\nprotectNTFS=false",
+                           "[core]\nsharedRepository=0666",
+                           "[credential]\nprotectProtocol=false",
+                           "[gc]\nrepackFilterTo=/x",
+                           "[gitflow \"path\"]\nhooks=x",
+                           "[gpg \"ssh\"]\nallowedSignersFile=1",
+                           "[http]\nproxy=2130706433",
+                           "[http \"https://x\"]\nproxy=1",
+                           "[http]\nsslCAInfo=1",
+                           "[remote \"o\"]\nvcs=1",
+                           "[url \"ext::x\"]\ninsteadOf=https://",
+                           "[url \"file:\"]\ninsteadOf=foo:x",
+                           "[url \"https:/\"]\ninsteadOf=x",
+                           "[url \"https://\"]\ninsteadOf=x",
+                           "[url \"ssh://-o/\"]\ninsteadOf=x",
+                           "[url \"https://h\"]\ninsteadOf=x"}) {
     EXPECT_EQ(effect(text), Effect::kRuns) << text;
   }
 }
@@ -138,6 +164,9 @@ TEST(GitKeys, Aliases) {
                             "rebase -x y",
                             "rebase -ix y",
                             "rebase --exe y",
+                            "rebase -\\\"x\\\" y",
+                            "log --format='%h'",
+                            "push -f",
                             "-c core.pager=x log",
                             "difftool",
                             "config core.pager x",
@@ -164,10 +193,9 @@ TEST(GitKeys, Aliases) {
 TEST(GitKeys, OtherRepositories) {
   EXPECT_EQ(effect("[remote \"o\"]\nurl=https://x/y"), Effect::kRepository);
   EXPECT_EQ(effect("[submodule \"o\"]\nurl=x"), Effect::kRepository);
-  EXPECT_EQ(effect("[url \"ext::x\"]\ninsteadOf=https://"), Effect::kRewrite);
-  EXPECT_EQ(effect("[branch \"m\"]\nremote=ext::x"), Effect::kRemote);
-  EXPECT_EQ(effect("[branch \"m\"]\npushRemote=x"), Effect::kRemote);
-  EXPECT_EQ(effect("[remote]\npushDefault=x"), Effect::kRemote);
+  EXPECT_EQ(effect("[branch \"m\"]\nremote=ext::x"), Effect::kRepository);
+  EXPECT_EQ(effect("[branch \"m\"]\npushRemote=~/x"), Effect::kRepository);
+  EXPECT_EQ(effect("[remote]\npushDefault=./x"), Effect::kRepository);
   EXPECT_EQ(effect("[core]\nworktree=/home"), Effect::kWorkTree);
 }
 
