@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,6 +29,7 @@
 namespace uks {
 
 class AddressSpace;
+class GuestThread;
 class Task;
 
 // A shared object mapped into a guest: what a shared futex word is keyed by.
@@ -44,12 +46,18 @@ struct Reply {
 // Guest memory by the stub's own hands, where /proc/PID/mem is refused (Yama, an outer filter).
 class MemoryByOrder {
  public:
-  // One order of op, addr, length (and prot, flags: UKS_ORDER_CMPXCHG) is carried out by some
-  // thread of `mm` that waits in the sentry; `length` bytes at most (kMaxCopy) move from or to
-  // `bytes`. What the stub says came of it. EFAULT; EIO: there is no such thread, or it does not
-  // obey.
-  static constexpr size_t kMaxCopy = 16384;
-  virtual Result<int64_t> order_memory(AddressSpace& mm, const uks_order& order, void* bytes) = 0;
+  // Under the kernel lock, which it may drop: a thread of `mm` that waits in the sentry is the
+  // caller's for copying until it gives it back. `own`: of the call that asks, which is it unless
+  // it copies for somebody else; null: another process's. Null: there is none, and none came in.
+  virtual Ref<GuestThread> take_to_copy(AddressSpace& mm, GuestThread* own) = 0;
+  // Without the kernel lock: one order of op, addr, length (and prot, flags: UKS_ORDER_CMPXCHG).
+  // `length` bytes at most (kMaxCopy) move from or to `bytes`. What the stub says came of it.
+  // EFAULT; EIO: it is dead, or does not obey.
+  static constexpr size_t kMaxCopy = UKS_COPY_DATA_SIZE;
+  virtual Result<int64_t> order_memory(GuestThread& thread, const uks_order& order,
+                                       void* bytes) = 0;
+  // Under the kernel lock. Who did not obey loses its process.
+  virtual void give_back(GuestThread& thread) = 0;
   bool memory_refused = false;  // found out at the first attempt
 
  protected:
@@ -57,7 +65,7 @@ class MemoryByOrder {
 };
 
 // Whether a thread's stub is in UKS_ACTION_COPY.
-enum class Copying { kNo, kInTurns, kEnding };
+enum class Copying { kNo, kInTurns, kReporting };
 
 class GuestThread : public RefCounted {
  public:
@@ -73,6 +81,8 @@ class GuestThread : public RefCounted {
   unsigned index() const { return index_; }
   uks_slot* slot() const;
   char* data() const;
+  uks_copy* copy() const;
+  char* copy_data() const;
 
   // Takes a private copy of what the stub left in the slot. Called once per hand-off.
   void load_call();
@@ -109,10 +119,6 @@ class GuestThread : public RefCounted {
   }
   // Room for `n` bytes of data that a later order names; null if the slot is full.
   char* reserve_data(uint64_t n, uint64_t* offset);
-  // Whether the last `n` bytes of the data area hold something.
-  bool uses_last(uint64_t n) const {
-    return std::max(data_base_, data_cursor_) > UKS_SLOT_DATA_SIZE - n;
-  }
   uint64_t data_room() const { return UKS_SLOT_DATA_SIZE - data_cursor_; }
   // Gives the end of it back.
   void keep_data(uint64_t end) {
@@ -153,10 +159,14 @@ class GuestThread : public RefCounted {
   // An ordered child that has not said hello yet, and the way back.
   GuestThread* clone_child = nullptr;
   GuestThread* clone_parent = nullptr;
+  // Copying. While it is taken the first three are the taker's, the kernel lock or not.
   Copying copying = Copying::kNo;
   uint32_t copy_turn = 0;
-  bool leaving = false;  // its last answer waits for the end of the copying
-  bool wanted = false;   // its task is to run then
+  bool disobeyed = false;
+  bool taken = false;
+  bool for_itself = false;         // taken by a call of its own
+  bool leaving = false;            // its last answer waits for the end of the copying
+  std::atomic<bool> dead = false;  // for a taker, who has no lock: its process is
   pid_t cloned_pid = 0;  // host id of the ordered child, once it has said hello; 0: not yet
   void link_child(GuestThread& child) {
     unlink_child();
@@ -198,21 +208,22 @@ class AddressSpace : public RefCounted {
   unsigned shard() const { return shard_; }
 
   // Guest memory. How long an access takes is the guest's to say: a page may be of a file that
-  // hangs. So by kFile without the kernel lock (sentry/usermem/memory_access.h), but by kOrders
-  // with it.
+  // hangs. So it is read and written without the kernel lock (sentry/usermem/memory_access.h).
   enum class Way { kFile, kOrders };
   // /proc/PID/mem, or copy orders where the host refuses that. Under the kernel lock. EIO when the
   // process was already gone at the first use.
   Result<Way> way();
+  // By kOrders `copier` does it (MemoryByOrder::take_to_copy), by kFile it is null.
   // Whole, or EFAULT.
-  Result<void> read(Way way, uint64_t addr, void* to, size_t n);
-  Result<void> write(Way way, uint64_t addr, const void* from, size_t n);
+  Result<void> read(GuestThread* copier, uint64_t addr, void* to, size_t n);
+  Result<void> write(GuestThread* copier, uint64_t addr, const void* from, size_t n);
   // Bytes that could be read from `addr` on, up to n; EFAULT if none.
-  Result<size_t> read_some(Way way, uint64_t addr, void* to, size_t n);
-  Result<size_t> write_some(Way way, uint64_t addr, const void* from, size_t n);
+  Result<size_t> read_some(GuestThread* copier, uint64_t addr, void* to, size_t n);
+  Result<size_t> write_some(GuestThread* copier, uint64_t addr, const void* from, size_t n);
   // Compare-and-exchange of an aligned word; returns the old value. Not atomic by kFile: see
   // FutexTable::claim().
-  Result<uint32_t> cmpxchg32(Way way, uint64_t addr, uint32_t expected, uint32_t desired);
+  Result<uint32_t> cmpxchg32(GuestThread* copier, uint64_t addr, uint32_t expected,
+                             uint32_t desired);
   // The object and offset behind `addr` if it lies in shared memory.
   std::optional<SharedKey> shared_key(uint64_t addr);
   MemoryByOrder* by_order = nullptr;
@@ -262,7 +273,8 @@ class AddressSpace : public RefCounted {
   Result<void> open_memory();
   // Of n bytes at `addr`, those before the stub's region and the end of user space. EFAULT: none.
   Result<size_t> guests_part(uint64_t addr, size_t n) const;
-  Result<size_t> copy_by_order(uint32_t op, uint64_t addr, void* bytes, size_t n);
+  Result<size_t> copy_by_order(GuestThread& copier, uint32_t op, uint64_t addr, void* bytes,
+                               size_t n);
   Result<void> open_maps();
   // Both files are also opened and used with the kernel lock dropped. Once open they stay.
   Mutex open_mutex_;
@@ -293,8 +305,6 @@ class PlatformClient {
   virtual void on_gone(GuestThread& thread) = 0;
   // A stub came into the pool.
   virtual void on_pool_refilled() = 0;
-  // A thread that was `wanted` while its stub copied can be answered again.
-  virtual void on_turns_ended(GuestThread& thread) = 0;
   // Before the lock is dropped: runs what became runnable.
   virtual void run_pending() = 0;
   // Calls Platform::sweep once in so many milliseconds, unless a call is already due earlier.

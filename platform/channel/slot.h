@@ -10,7 +10,12 @@
 #define UKS_SLOT_DATA 0x1000u   // offset of the data area in a slot
 #define UKS_SLOT_DATA_SIZE (UKS_SLOT_SIZE - UKS_SLOT_DATA)
 #define UKS_SLOTS 1024u  // per stub process: its most threads
-#define UKS_WINDOW_SIZE (UKS_SLOTS * UKS_SLOT_SIZE)
+// Behind the slots, one for each: what UKS_ACTION_COPY uses, and nothing else does.
+#define UKS_COPY_SIZE 0x10000u
+#define UKS_COPY_DATA 0x80u  // offset of the bytes; a small copy takes one page
+#define UKS_COPY_DATA_SIZE (UKS_COPY_SIZE - UKS_COPY_DATA)
+#define UKS_WINDOW_COPIES (UKS_SLOTS * UKS_SLOT_SIZE)  // offset in the window
+#define UKS_WINDOW_SIZE (UKS_WINDOW_COPIES + UKS_SLOTS * UKS_COPY_SIZE)
 
 // The stub's region in every guest address space, from its 64 KiB aligned base on.
 #define UKS_STUB_TEXT_SIZE 0x8000u                          // text and constants, read-execute
@@ -41,7 +46,7 @@ enum uks_event {
   UKS_EVENT_CLONED = 5,     // result: what the host's clone returned in the parent
   UKS_EVENT_SIGRETURN = 6,  // args: mask, alternate stack base, size, flags
   UKS_EVENT_IDLE = 7,       // the zygote waits for an order
-  UKS_EVENT_COPIED = 8,     // the end of UKS_ACTION_COPY
+  UKS_EVENT_COPIED = 8,     // the end of UKS_ACTION_COPY by UKS_COPY_REPORT
 };
 
 enum uks_order_op {
@@ -79,7 +84,7 @@ enum uks_action {
   UKS_ACTION_EXIT_GROUP = 4,  // this host process ends
   UKS_ACTION_CLONE = 5,       // clone with clone_args, then UKS_EVENT_CLONED
   UKS_ACTION_AGAIN = 6,       // then UKS_EVENT_DONE
-  UKS_ACTION_COPY = 7,        // orders[0] at each turn of `copy_turn`; at 0 UKS_EVENT_COPIED
+  UKS_ACTION_COPY = 7,        // see struct uks_copy
 };
 enum {
   UKS_RESUME_RAX = 1,      // rax = ret
@@ -170,13 +175,22 @@ struct uks_slot {
   struct uks_order orders[UKS_MAX_ORDERS];
   // The kernel clears it when the host thread is gone (CLONE_CHILD_CLEARTID).
   uint32_t alive;
-  // UKS_ACTION_COPY: the sentry counts the turns, the stub says which one is done and what it gave
-  // (bytes copied, a word's old value, or -EFAULT).
-  uint32_t copy_turn;
-  uint32_t copy_done;
-  int64_t copy_result;
   // With a tracer: where recvmsg(2) puts a descriptor that comes with an answer, and finds how to.
   struct uks_landing landing;
+};
+
+// UKS_ACTION_COPY: the stub copies in turns while the call that it waits for goes on. Both sides
+// sleep on the words as futexes.
+struct uks_copy {
+  uint32_t turn;  // the sentry's: enum uks_copy_turn, or the number of the turn that `order` is for
+  uint32_t done;  // the stub's: the turn that it has done last
+  int64_t result;          // ... what that gave: bytes copied, a word's old value, or -EFAULT
+  struct uks_order order;  // COPY_OUT, COPY_IN: from or to this area's bytes; CMPXCHG
+};
+enum uks_copy_turn {
+  UKS_COPY_REPORT = 0,    // come in with UKS_EVENT_COPIED for the answer
+  UKS_COPY_ANSWERED = 1,  // the answer is in the slot
+  UKS_COPY_FIRST = 2,
 };
 
 // First bytes of the stub's text: where its parts lie, as offsets from the region's base.
@@ -223,6 +237,7 @@ struct uks_zygote_start {
 
 #ifdef __cplusplus
 static_assert(sizeof(uks_slot) <= UKS_SLOT_DATA, "the header fits its page");
+static_assert(sizeof(uks_copy) <= UKS_COPY_DATA);
 #else
 _Static_assert(sizeof(struct uks_slot) <= UKS_SLOT_DATA, "the header fits its page");
 #endif

@@ -20,6 +20,12 @@ class Window {
     return reinterpret_cast<uks_slot*>(memory_ + size_t{index} * UKS_SLOT_SIZE);
   }
   char* data(unsigned index) const { return reinterpret_cast<char*>(slot(index)) + UKS_SLOT_DATA; }
+  uks_copy* copy(unsigned index) const {
+    return reinterpret_cast<uks_copy*>(memory_ + UKS_WINDOW_COPIES + size_t{index} * UKS_COPY_SIZE);
+  }
+  char* copy_data(unsigned index) const {
+    return reinterpret_cast<char*>(copy(index)) + UKS_COPY_DATA;
+  }
   bool valid() const { return memory_ != nullptr; }
 
  private:

@@ -305,7 +305,20 @@ int64_t FakePlatform::carry_out(GuestThread& thread, const uks_order& order, int
   }
 }
 
-Result<int64_t> FakePlatform::order_memory(AddressSpace& mm, const uks_order& order, void* bytes) {
+Ref<GuestThread> FakePlatform::take_to_copy(AddressSpace& mm, GuestThread* own) {
+  if (mm.gone || mm.threads.empty()) return nullptr;
+  Ref<GuestThread> thread(own && &own->mm() == &mm ? own : mm.threads.front().get());
+  CHECK(!thread->taken);
+  thread->taken = true;
+  return thread;
+}
+
+void FakePlatform::give_back(GuestThread& thread) { thread.taken = false; }
+
+Result<int64_t> FakePlatform::order_memory(GuestThread& thread, const uks_order& order,
+                                           void* bytes) {
+  CHECK(thread.taken);
+  const AddressSpace& mm = thread.mm();
   Process* process = mm.gone ? nullptr : process_of(mm);
   if (!process) return Err(EIO);
   uint64_t n = 0;

@@ -128,7 +128,9 @@ class FakePlatform final : public Platform, public MemoryByOrder {
   };
 
   // MemoryByOrder
-  Result<int64_t> order_memory(AddressSpace& mm, const uks_order& order, void* bytes) override;
+  Ref<GuestThread> take_to_copy(AddressSpace& mm, GuestThread* own) override;
+  Result<int64_t> order_memory(GuestThread& thread, const uks_order& order, void* bytes) override;
+  void give_back(GuestThread& thread) override;
 
   Cpu& cpu(const GuestThread& thread) { return cpus_[&thread]; }
   Process* process_of(const AddressSpace& mm);

@@ -1,6 +1,7 @@
 // Memory calls that the stub makes itself, and the sentry's orders on the address space.
 #include <asm/mman.h>
 #include <asm/unistd.h>
+#include <linux/futex.h>
 #include <linux/mman.h>
 
 #include "platform/stub/stub.h"
@@ -140,5 +141,38 @@ long run_order(struct uks_slot* slot, const struct uks_order* order, long donate
     }
     default:
       return -kEinval;
+  }
+}
+
+static long copy_once(struct uks_copy* copy) {
+  const struct uks_order order = copy->order;
+  char* data = (char*)copy + UKS_COPY_DATA;
+  const uint64_t length = order.length < UKS_COPY_DATA_SIZE ? order.length : UKS_COPY_DATA_SIZE;
+  uint64_t rest;
+  switch (order.op) {
+    case UKS_ORDER_COPY_OUT:
+      rest = stub_copy_rest((void*)order.addr, data, length);
+      break;
+    case UKS_ORDER_COPY_IN:
+      rest = stub_copy_rest(data, (const void*)order.addr, length);
+      break;
+    default:
+      return order.op == UKS_ORDER_CMPXCHG ? run_order(0, &order, 0, 0) : -kEinval;
+  }
+  return rest == length ? -14 : (long)(length - rest);
+}
+
+int copy_in_turns(struct uks_copy* copy) {
+  for (uint32_t done = UKS_COPY_REPORT;;) {
+    const uint32_t turn = __atomic_load_n(&copy->turn, __ATOMIC_ACQUIRE);
+    if (turn == UKS_COPY_REPORT || turn == UKS_COPY_ANSWERED) return turn == UKS_COPY_ANSWERED;
+    if (turn == done) {
+      stub_syscall(__NR_futex, (uint64_t)&copy->turn, FUTEX_WAIT, turn, 0, 0, 0);
+      continue;
+    }
+    copy->result = copy_once(copy);
+    done = turn;
+    __atomic_store_n(&copy->done, done, __ATOMIC_RELEASE);
+    stub_syscall(__NR_futex, (uint64_t)&copy->done, FUTEX_WAKE, 1, 0, 0, 0);
   }
 }

@@ -159,22 +159,6 @@ static void resume(struct uks_slot* slot, struct kernel_ucontext* uc, long order
   if (flags & UKS_RESUME_RESTART) uc->rip -= 2;
 }
 
-// Copies in turns, as long as the sentry needs this process's memory in the middle of a call.
-static void copy_in_turns(struct uks_slot* slot) {
-  for (uint32_t turn = 1; turn != 0;) {
-    const struct uks_order order = slot->orders[0];
-    uint64_t copied = 0;
-    const long result = run_order(slot, &order, 0, &copied);
-    slot->copy_result = order.op == UKS_ORDER_CMPXCHG || (result < 0 && copied == 0) ? result : (long)copied;
-    __atomic_store_n(&slot->copy_done, turn, __ATOMIC_RELEASE);
-    uint32_t next;
-    while ((next = __atomic_load_n(&slot->copy_turn, __ATOMIC_ACQUIRE)) == turn) {
-      stub_syscall(__NR_sched_yield, 0, 0, 0, 0, 0, 0);
-    }
-    turn = next;
-  }
-}
-
 // Hands over to the sentry (event 0: its answer is already in the slot) and carries the answers out
 // until one says how to go on. Returns when the guest is to be resumed with `uc`.
 static void serve(struct uks_thread_area* area, struct kernel_ucontext* uc, uint32_t event) {
@@ -236,8 +220,7 @@ static void serve(struct uks_thread_area* area, struct kernel_ucontext* uc, uint
         continue;
       }
       case UKS_ACTION_COPY:
-        copy_in_turns(slot);
-        event = UKS_EVENT_COPIED;
+        event = copy_in_turns(copy_at(area->index)) ? 0 : UKS_EVENT_COPIED;
         continue;
       case UKS_ACTION_AGAIN:
         slot->result = result;

@@ -71,6 +71,11 @@ static inline struct uks_slot* slot_at(uint64_t index) {
   return (struct uks_slot*)(region_base() + UKS_STUB_WINDOW + (index % UKS_SLOTS) * UKS_SLOT_SIZE);
 }
 
+static inline struct uks_copy* copy_at(uint64_t index) {
+  return (struct uks_copy*)(region_base() + UKS_STUB_WINDOW + UKS_WINDOW_COPIES +
+                            (index % UKS_SLOTS) * UKS_COPY_SIZE);
+}
+
 // ---- frame.c
 // Puts a signal frame as Linux builds it on the guest's stack and points `uc` at the handler.
 // 0, or -1 if the stack cannot be written.
@@ -93,3 +98,5 @@ int serve_memory_call(uint64_t nr, const uint64_t* args, long* result);
 // positive. `copied`: bytes copied out so far, by this and earlier orders of the reply.
 long run_order(struct uks_slot* slot, const struct uks_order* order, long donated,
                uint64_t* copied);
+// UKS_ACTION_COPY. Returns 1 when the answer is in the slot, 0 when it is to be asked for.
+int copy_in_turns(struct uks_copy* copy);

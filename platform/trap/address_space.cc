@@ -120,20 +120,21 @@ Result<AddressSpace::Way> AddressSpace::way() {
   return Way::kOrders;
 }
 
-Result<size_t> AddressSpace::copy_by_order(uint32_t op, uint64_t addr, void* bytes, size_t n) {
+Result<size_t> AddressSpace::copy_by_order(GuestThread& copier, uint32_t op, uint64_t addr,
+                                           void* bytes, size_t n) {
   uks_order order{};
   order.op = op;
   order.addr = addr;
   order.length = std::min(n, MemoryByOrder::kMaxCopy);
-  const int64_t copied = TRY(by_order->order_memory(*this, order, bytes));
+  const int64_t copied = TRY(by_order->order_memory(copier, order, bytes));
   if (copied <= 0 || static_cast<uint64_t>(copied) > order.length) return Err(EFAULT);
   return static_cast<size_t>(copied);
 }
 
-Result<size_t> AddressSpace::read_some(Way way, uint64_t addr, void* to, size_t n) {
+Result<size_t> AddressSpace::read_some(GuestThread* copier, uint64_t addr, void* to, size_t n) {
   if (n == 0) return 0;
   n = TRY(guests_part(addr, n));
-  if (way == Way::kOrders) return copy_by_order(UKS_ORDER_COPY_IN, addr, to, n);
+  if (copier) return copy_by_order(*copier, UKS_ORDER_COPY_IN, addr, to, n);
   if (!open_maps()) return Err(EFAULT);
   n = TRY(accessible(*this, maps_.get(), addr, n, false));
   const ssize_t r = pread(memory_.get(), to, n, static_cast<off_t>(addr));
@@ -142,11 +143,11 @@ Result<size_t> AddressSpace::read_some(Way way, uint64_t addr, void* to, size_t 
   return static_cast<size_t>(r);
 }
 
-Result<size_t> AddressSpace::write_some(Way way, uint64_t addr, const void* from, size_t n) {
+Result<size_t> AddressSpace::write_some(GuestThread* copier, uint64_t addr, const void* from,
+                                        size_t n) {
   if (n == 0) return 0;
   n = TRY(guests_part(addr, n));
-  if (way == Way::kOrders)
-    return copy_by_order(UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
+  if (copier) return copy_by_order(*copier, UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
   if (!open_maps()) return Err(EFAULT);
   n = TRY(accessible(*this, maps_.get(), addr, n, true));
   const ssize_t r = pwrite(memory_.get(), from, n, static_cast<off_t>(addr));
@@ -154,35 +155,35 @@ Result<size_t> AddressSpace::write_some(Way way, uint64_t addr, const void* from
   return static_cast<size_t>(r);
 }
 
-Result<void> AddressSpace::read(Way way, uint64_t addr, void* to, size_t n) {
+Result<void> AddressSpace::read(GuestThread* copier, uint64_t addr, void* to, size_t n) {
   size_t done = 0;
   while (done < n)
-    done += TRY(read_some(way, addr + done, static_cast<char*>(to) + done, n - done));
+    done += TRY(read_some(copier, addr + done, static_cast<char*>(to) + done, n - done));
   return {};
 }
 
-Result<void> AddressSpace::write(Way way, uint64_t addr, const void* from, size_t n) {
+Result<void> AddressSpace::write(GuestThread* copier, uint64_t addr, const void* from, size_t n) {
   size_t done = 0;
   while (done < n)
-    done += TRY(write_some(way, addr + done, static_cast<const char*>(from) + done, n - done));
+    done += TRY(write_some(copier, addr + done, static_cast<const char*>(from) + done, n - done));
   return {};
 }
 
-Result<uint32_t> AddressSpace::cmpxchg32(Way way, uint64_t addr, uint32_t expected,
+Result<uint32_t> AddressSpace::cmpxchg32(GuestThread* copier, uint64_t addr, uint32_t expected,
                                          uint32_t desired) {
-  if (way == Way::kOrders) {
+  if (copier) {
     uks_order order{};
     order.op = UKS_ORDER_CMPXCHG;
     order.addr = addr;
     order.prot = expected;
     order.flags = desired;
-    const int64_t result = TRY(by_order->order_memory(*this, order, nullptr));
+    const int64_t result = TRY(by_order->order_memory(*copier, order, nullptr));
     if (result < 0) return Err(EFAULT);
     return static_cast<uint32_t>(result);
   }
   uint32_t old;
-  TRY(read(way, addr, &old, sizeof old));
-  if (old == expected) TRY(write(way, addr, &desired, sizeof desired));
+  TRY(read(copier, addr, &old, sizeof old));
+  if (old == expected) TRY(write(copier, addr, &desired, sizeof desired));
   return old;
 }
 

@@ -1,15 +1,18 @@
 // Guest memory by copy orders: the second way, for hosts that refuse /proc/PID/mem.
 //
-// The sentry needs the memory in the middle of a handler, under the kernel lock, and the answer
-// cannot come as a notification: whoever receives those waits for that lock. So the stub of a
-// thread that waits in the sentry is sent to copy in turns, which it does until the handler has
-// answered or given up its lock, and says so in its slot. A turn takes microseconds; a stub that
-// does not obey within kTurnPatience loses its process.
-#include <sched.h>
-#include <sys/wait.h>
+// The sentry needs the memory in the middle of a handler. So the stub of a thread that waits in the
+// sentry, if possible the one whose call it is, is sent to copy in turns, by words and bytes of its
+// copy area that nothing else uses, until its answer is there. Whoever has a turn carried out waits
+// for it without the kernel lock; what that thread is answered meanwhile waits for it (`held_`).
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 
 #include "platform/base/log.h"
 #include "platform/channel/shared_cell.h"
@@ -18,10 +21,16 @@
 namespace uks {
 namespace {
 
-constexpr int64_t kTurnPatience = 1'000'000'000;  // ns
-constexpr int64_t kSpin = 50'000;                 // ns of looking before the first pause
-constexpr long kPause = 50'000;                   // ns
-constexpr uint64_t kPlace = UKS_SLOT_DATA_SIZE - MemoryByOrder::kMaxCopy;  // in the data area
+// A turn takes microseconds; longer if the page is of a slow file or the machine busy. After this,
+// who copies for others, or keeps the last thread that could serve others, loses its process.
+constexpr int64_t kTurnPatience = 1'000'000'000;    // ns
+constexpr int64_t kComeInPatience = 1'000'000'000;  // ns for a kicked thread
+constexpr int64_t kAlonePatience = 100'000'000;     // ... while no other could serve others
+constexpr int64_t kLook = 10'000'000;               // ns between looks whether to go on waiting
+constexpr int kSpins = 200;                         // some microseconds
+// Somebody plays with the word that is waited on.
+constexpr int kManyLooks = 16;
+constexpr long kPause = 1'000'000;  // ns
 
 int64_t monotonic_ns() {
   timespec ts{};
@@ -29,121 +38,208 @@ int64_t monotonic_ns() {
   return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
 }
 
-bool is_dead(pid_t pid) {
-  siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
-    return false;
-  // A tracee's stop is reported as well, whatever the options say.
-  return info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
+void futex_wait(const uint32_t& word, uint32_t value, int64_t ns) {
+  const timespec timeout{ns / 1'000'000'000, ns % 1'000'000'000};
+  (void)syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
+}
+void futex_wake(const uint32_t& word) {
+  (void)syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+bool can_copy(const GuestThread& thread) {
+  return thread.in_sentry && !thread.gone && !thread.awaits_window && !thread.disobeyed;
+}
+
+}  // namespace
+
+// Who waits for a thread to copy with.
+struct TrapPlatform::CopyWaiter {
+  const AddressSpace* mm;
+  Ref<GuestThread> given;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool told = false;
+
+  void tell() {
+    const std::lock_guard lock(mutex);
+    told = true;
+    changed.notify_one();
+  }
+};
+
+GuestThread* TrapPlatform::find_to_copy(AddressSpace& mm, GuestThread* own) {
+  if (own && can_copy(*own) && !own->taken) return own;
+  for (const auto& thread : mm.threads) {
+    if (can_copy(*thread) && !thread->taken) return thread.get();
+  }
+  return nullptr;
+}
+
+Ref<GuestThread> TrapPlatform::take_to_copy(AddressSpace& mm, GuestThread* own) {
+  if (own && &own->mm() != &mm) own = nullptr;
+  if (mm.gone || (mm.frozen && !own)) return nullptr;
+  if (GuestThread* found = find_to_copy(mm, own)) {
+    found->taken = true;
+    found->for_itself = found == own;
+    return Ref<GuestThread>(found);
+  }
+  CopyWaiter waiter{&mm, {}, {}, {}, false};
+  copy_waiters_.push_back(&waiter);
+  let_another_receive();
+  const int64_t start = monotonic_ns();
+  int64_t alone_since = start;
+  for (bool first = true; !mm.gone && !waiter.given; first = false) {
+    const int64_t now = monotonic_ns();
+    if (!nobody_is_left()) alone_since = now;
+    if (now - start > kComeInPatience || now - alone_since > kAlonePatience) break;
+    // All threads are in guest code, or taken. One that comes in is enough.
+    for (const auto& thread : mm.threads) {
+      if (thread->in_sentry || thread->taken || thread->host_tid == 0) continue;
+      kick(*thread);
+      if (first) break;
+    }
+    unlock_to_block();
+    {
+      std::unique_lock lock(waiter.mutex);
+      waiter.changed.wait_for(lock, std::chrono::nanoseconds(kLook), [&] { return waiter.told; });
+    }
+    lock_again();
+  }
+  std::erase(copy_waiters_, &waiter);
+  if (waiter.given) waiter.given->for_itself = waiter.given.get() == own;
+  return std::move(waiter.given);
+}
+
+bool TrapPlatform::offer_to_copy(GuestThread& thread) {
+  if (!can_copy(thread)) return false;
+  for (CopyWaiter* waiter : copy_waiters_) {
+    if (waiter->mm != &thread.mm() || waiter->given) continue;
+    thread.taken = true;
+    waiter->given = Ref<GuestThread>(&thread);
+    waiter->tell();
+    return true;
+  }
+  return false;
+}
+
+void TrapPlatform::memory_is_gone(const AddressSpace& mm) {
+  for (CopyWaiter* waiter : copy_waiters_) {
+    if (waiter->mm == &mm) waiter->tell();
+  }
+}
+
+bool TrapPlatform::nobody_is_left() {
+  Shard* const shard = current_worker_.shard;
+  if (!shard) return true;
+  const std::lock_guard role(shard->role_mutex);
+  return std::all_of(shard->busy.begin(), shard->busy.end(), [](bool busy) { return busy; });
 }
 
 // False: the process is dead, or does not obey.
-bool wait_for_turn(const GuestThread& thread) {
-  const int64_t start = monotonic_ns();
-  for (unsigned looks = 1;; looks++) {
-    if (load_once(thread.slot()->copy_done) == thread.copy_turn) return true;
-    if (looks % 16 != 0) continue;
-    const int64_t waited = monotonic_ns() - start;
-    if (waited > kTurnPatience) return false;
-    if (waited < kSpin) {
-      sched_yield();
-      continue;
-    }
-    if (is_dead(thread.mm().host_pid)) return false;
+bool TrapPlatform::wait_for_turn(const GuestThread& thread) {
+  const uks_copy* copy = thread.copy();
+  for (int i = 0; i < kSpins; i++) {
+    if (load_once(copy->done) == thread.copy_turn) return true;
+    __builtin_ia32_pause();
+  }
+  int64_t start = monotonic_ns();
+  for (int looks = 0;; looks++) {
+    const uint32_t done = load_once(copy->done);
+    if (done == thread.copy_turn) return true;
+    if (thread.dead) return false;
+    const int64_t now = monotonic_ns();
+    // All are busy for moments on a busy machine.
+    if (thread.for_itself && !nobody_is_left()) start = now;
+    if (now - start > kTurnPatience) return false;
+    futex_wait(copy->done, done, kLook);
+    if (looks < kManyLooks) continue;
     const timespec pause{0, kPause};
     nanosleep(&pause, nullptr);
   }
 }
 
-}  // namespace
-
-thread_local std::vector<Ref<GuestThread>> TrapPlatform::in_turns_;
-
-GuestThread* TrapPlatform::thread_to_copy(AddressSpace& mm) {
-  GuestThread* found = nullptr;
-  for (const auto& thread : mm.threads) {
-    if (!thread->in_sentry || thread->gone || thread->copying == Copying::kEnding ||
-        thread->awaits_window)
-      continue;
-    if (thread->copying == Copying::kInTurns) return thread.get();
-    if (!found) found = thread.get();
-  }
-  return found;
-}
-
-Result<int64_t> TrapPlatform::order_memory(AddressSpace& mm, const uks_order& order, void* bytes) {
-  GuestThread* thread = mm.gone ? nullptr : thread_to_copy(mm);
-  if (!thread) return Err(EIO);
-  uks_slot* slot = thread->slot();
-  char* place = thread->data() + kPlace;
-  // What the handler has put there, or has yet to look at, is put back.
-  uks_order order_before;
-  load_bytes(&order_before, &slot->orders[0], sizeof order_before);
-  std::vector<char> before;
-  const bool moves = order.op == UKS_ORDER_COPY_IN || order.op == UKS_ORDER_COPY_OUT;
-  if (moves && thread->uses_last(kMaxCopy)) {
-    before.resize(order.length);
-    load_bytes(before.data(), place, order.length);
-  }
-  uks_order out = order;
-  out.offset = kPlace;
-  slot->orders[0] = out;
-  if (order.op == UKS_ORDER_COPY_OUT) memcpy(place, bytes, order.length);
-  if (thread->copying == Copying::kNo) {
-    thread->copying = Copying::kInTurns;
-    thread->copy_turn = 1;
-    store(slot->copy_done, 0);
-    store(slot->copy_turn, 1);
-    store(slot->action, UKS_ACTION_COPY);
-    in_turns_.emplace_back(thread);
-    if (const auto sent = notifier_of(*thread).reply(thread->notification, 0); !sent)
-      return Err(EIO);
+Result<int64_t> TrapPlatform::order_memory(GuestThread& thread, const uks_order& order,
+                                           void* bytes) {
+  if (thread.dead || thread.disobeyed) return Err(EIO);
+  uks_copy* copy = thread.copy();
+  copy->order = order;
+  if (order.op == UKS_ORDER_COPY_OUT) memcpy(thread.copy_data(), bytes, order.length);
+  thread.copy_turn = std::max<uint32_t>(thread.copy_turn + 1, UKS_COPY_FIRST);
+  if (thread.copying == Copying::kNo) {
+    store(copy->done, UKS_COPY_REPORT);
+    store(copy->turn, thread.copy_turn);
+    store(thread.slot()->action, UKS_ACTION_COPY);
+    thread.copying = Copying::kInTurns;
+    if (const auto sent = notifier_of(thread).reply(thread.notification, 0); !sent) return Err(EIO);
   } else {
-    thread->copy_turn = thread->copy_turn == UINT32_MAX ? 1 : thread->copy_turn + 1;
-    store(slot->copy_turn, thread->copy_turn);
+    store(copy->turn, thread.copy_turn);
+    futex_wake(copy->turn);
   }
-  if (!wait_for_turn(*thread)) {
-    LOG_DEBUG("host thread {} does not copy", thread->host_tid);
-    end_process(mm);
+  if (!wait_for_turn(thread)) {
+    thread.disobeyed = true;
     return Err(EIO);
   }
-  const auto result = static_cast<int64_t>(load_once(slot->copy_result));
+  const auto result = static_cast<int64_t>(load_once(copy->result));
   if (order.op == UKS_ORDER_COPY_IN && result > 0 &&
       static_cast<uint64_t>(result) <= order.length) {
-    load_bytes(bytes, place, static_cast<size_t>(result));
+    load_bytes(bytes, thread.copy_data(), static_cast<size_t>(result));
   }
-  slot->orders[0] = order_before;
-  if (!before.empty()) memcpy(place, before.data(), before.size());
   if (result < 0) return Err(EFAULT);
   return result;
 }
 
-void TrapPlatform::end_turns(GuestThread& thread) {
-  thread.copying = Copying::kEnding;
-  store(thread.slot()->copy_turn, 0);
+void TrapPlatform::give_back(GuestThread& thread) {
+  thread.taken = false;
+  if (thread.gone) return;
+  if (thread.disobeyed) {
+    LOG_DEBUG("host thread {} does not copy{}; its process is ended", thread.host_tid,
+              thread.for_itself ? "" : " for others");
+    keeper_.send(keeper::Op::kKill, thread.mm().host_pid);
+    return;
+  }
+  if (offer_to_copy(thread)) return;
+  const auto it = held_.find(&thread);
+  if (it == held_.end()) return;
+  Outgoing out = std::move(it->second);
+  held_.erase(it);
+  send_answer(thread, std::move(out));
+  if (thread.leaving) forget(&thread);
 }
 
-void TrapPlatform::end_own_turns() {
-  for (const auto& thread : in_turns_) {
-    if (thread->copying == Copying::kInTurns) end_turns(*thread);
+void TrapPlatform::send_answer(GuestThread& thread, Outgoing out) {
+  store(thread.slot()->action, out.action);
+  if (thread.copying == Copying::kNo) {
+    outgoing_.push_back(std::move(out));
+    return;
   }
-  in_turns_.clear();
+  // A descriptor comes only with the answer to a hand-off.
+  const bool report = out.fd >= 0;
+  thread.copying = report ? Copying::kReporting : Copying::kNo;
+  Outgoing word{};
+  word.notifier = out.notifier;
+  word.fd = -1;
+  word.mm = Ref<AddressSpace>(&thread.mm());
+  word.copy = thread.copy();
+  word.turn = report ? UKS_COPY_REPORT : UKS_COPY_ANSWERED;
+  outgoing_.push_back(std::move(word));
+  if (report) held_.insert_or_assign(&thread, std::move(out));
+}
+
+void TrapPlatform::say_turn(uks_copy& copy, uint32_t turn) {
+  store(copy.turn, turn);
+  futex_wake(copy.turn);
 }
 
 void TrapPlatform::turns_ended(GuestThread& thread, const Notification& n) {
   if (load_once(thread.slot()->event) != UKS_EVENT_COPIED)
     return end_liar(thread, "it did not say that it has copied");
   thread.copying = Copying::kNo;
-  thread.notification = n.id;
-  if (const auto it = held_.find(&thread); it != held_.end()) {
-    Outgoing out = std::move(it->second);
-    held_.erase(it);
-    out.id = n.id;
-    outgoing_.push_back(std::move(out));
-    if (thread.leaving) forget(&thread);
-    return;
-  }
-  if (thread.task && std::exchange(thread.wanted, false)) client_->on_turns_ended(thread);
+  const auto it = held_.find(&thread);
+  if (it == held_.end()) return;
+  Outgoing out = std::move(it->second);
+  held_.erase(it);
+  out.id = n.id;
+  outgoing_.push_back(std::move(out));
 }
 
 }  // namespace uks

@@ -9,6 +9,8 @@ namespace uks {
 
 uks_slot* GuestThread::slot() const { return mm_->window.slot(index_); }
 char* GuestThread::data() const { return mm_->window.data(index_); }
+uks_copy* GuestThread::copy() const { return mm_->window.copy(index_); }
+char* GuestThread::copy_data() const { return mm_->window.copy_data(index_); }
 
 void GuestThread::load_call() {
   maps_donation = false;

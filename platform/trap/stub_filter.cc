@@ -48,6 +48,12 @@ bpf::Program stub_filter(uint64_t syscall_ip, HandOff way) {
   // Its own life.
   on(SYS_rt_sigreturn, always, allow());
   on(SYS_sched_yield, always, allow());
+  // Copying in turns: only on the words that are the sentry's and its own, and without a pointer.
+  const uint64_t copies = (syscall_ip & ~uint64_t{0xffff}) + UKS_STUB_WINDOW + UKS_WINDOW_COPIES;
+  on(SYS_futex,
+     arg(0).within(copies, copies + uint64_t{UKS_SLOTS} * UKS_COPY_SIZE) &&
+         arg32(1).in({FUTEX_WAIT, FUTEX_WAKE}) && arg(3).equals(0),
+     allow());
   // Of the calling thread alone, which is what nobody else may ask.
   on(SYS_clock_gettime, arg32(0).equals(CLOCK_THREAD_CPUTIME_ID), allow());
   on(SYS_exit, always, allow());

@@ -251,7 +251,6 @@ void TrapPlatform::reap(Notifier& notifier, pid_t pid) {
 void TrapPlatform::unlock_and_flush() {
   client_->run_pending();
   refill();
-  end_own_turns();
   unlock_and_send();
 }
 
@@ -261,7 +260,9 @@ void TrapPlatform::unlock_and_send() {
   lock_.unlock();
   for (Outgoing& out : batch) {
     // ENOENT: the thread died meanwhile; the reaper tells the kernel.
-    if (out.approve) {
+    if (out.copy) {
+      say_turn(*out.copy, out.turn);
+    } else if (out.approve) {
       (void)out.notifier->approve(out.id);
     } else if (out.fd >= 0) {
       if (const auto sent = out.notifier->reply_with_fd(out.id, out.fd, out.number, out.landing);
@@ -315,8 +316,9 @@ void TrapPlatform::handle(Shard& shard, const Notification& n) {
   if (n.nr != SYS_getppid) return deny(n);
   if (n.args[1] == UKS_HELLO) return handle_hello(n);
   if (n.args[1] != UKS_HANDOFF || !thread || n.args[2] != thread->index()) return deny(n);
-  if (thread->copying == Copying::kEnding) return turns_ended(*thread, n);
-  if (thread->in_sentry) return deny(n);
+  // Unanswered, or copying, it cannot come in.
+  if (thread->in_sentry || thread->taken) return deny(n);
+  if (thread->copying == Copying::kReporting) return turns_ended(*thread, n);
 
   thread->in_sentry = true;
   thread->notification = n.id;
@@ -336,6 +338,7 @@ void TrapPlatform::handle(Shard& shard, const Notification& n) {
     shard.zygote_idle = true;
     return;
   }
+  (void)offer_to_copy(*thread);
   if (thread->task == nullptr) {
     const bool from_zygote = thread->event == UKS_EVENT_DONE && thread->token == 1;
     if (from_zygote) {
@@ -499,7 +502,7 @@ void TrapPlatform::write_reply(GuestThread& thread, const Reply& reply) {
   store(slot->order_count, thread.order_count());
   store(slot->flags, reply.flags);
   store(slot->ret, reply.ret);
-  store(slot->action, reply.action);
+  // The action comes last: who has taken the thread may be sending it to copy (send_answer).
 }
 
 void TrapPlatform::reply(GuestThread& thread, Reply reply) {
@@ -514,6 +517,7 @@ void TrapPlatform::reply(GuestThread& thread, Reply reply) {
                0,
                std::move(reply.donated),
                {}};
+  out.action = reply.action;
   // The first answer to a new process, whenever it comes, brings its window; the slot is filled by
   // now.
   if (std::exchange(thread.awaits_window, false)) {
@@ -524,11 +528,10 @@ void TrapPlatform::reply(GuestThread& thread, Reply reply) {
                   offsetof(uks_slot, landing);
     out.notifier->prepare(thread.slot()->landing, out.landing);
   }
-  if (thread.copying == Copying::kInTurns) end_turns(thread);
-  if (thread.copying == Copying::kEnding) {
+  if (thread.taken) {
     held_.insert_or_assign(&thread, std::move(out));
   } else {
-    outgoing_.push_back(std::move(out));
+    send_answer(thread, std::move(out));
   }
 }
 
@@ -558,7 +561,7 @@ void TrapPlatform::end_thread(GuestThread* thread) {
   Reply reply;
   reply.action = UKS_ACTION_EXIT;
   this->reply(*thread, std::move(reply));
-  thread->leaving = thread->copying == Copying::kEnding;
+  thread->leaving = thread->taken;
   if (!thread->leaving) forget(thread);
 }
 
@@ -803,10 +806,12 @@ void TrapPlatform::process_died(pid_t pid) {
   const Ref<AddressSpace> mm = it->second;
   by_pid_.erase(it);
   mm->gone = true;
+  memory_is_gone(*mm);
   while (!mm->threads.empty()) {
     const Ref<GuestThread> keep = mm->threads.back();
     GuestThread* thread = keep.get();
     thread->gone = true;
+    thread->dead = true;
     thread->in_sentry = false;
     held_.erase(thread);
     if (thread->token == 1) in_the_making_--;

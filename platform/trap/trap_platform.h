@@ -96,21 +96,34 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
     Notifier* notifier;
     uint64_t id;
     bool approve;
-    int fd;                // -1: none
-    int number;            // what it is to be called in the stub
-    uint64_t landing;      // with a tracer: where the thread receives it
-    UniqueFd owned;        // keeps `fd` open where it is ours to close
-    Ref<AddressSpace> mm;  // ... or this does (a window)
+    int fd;                    // -1: none
+    int number;                // what it is to be called in the stub
+    uint64_t landing;          // with a tracer: where the thread receives it
+    UniqueFd owned;            // keeps `fd` open where it is ours to close
+    Ref<AddressSpace> mm;      // ... or this does (a window)
+    uint32_t action = 0;       // an answer's
+    uks_copy* copy = nullptr;  // not an answer: the next turn for a stub that copies
+    uint32_t turn = 0;
   };
 
   // ---- Copy orders (copy_orders.cc)
-  Result<int64_t> order_memory(AddressSpace& mm, const uks_order& order, void* bytes) override;
-  static GuestThread* thread_to_copy(AddressSpace& mm);
-  static void end_turns(GuestThread& thread);
-  // Of the threads that this host thread has sent to copy.
-  static void end_own_turns();
+  struct CopyWaiter;
+  Ref<GuestThread> take_to_copy(AddressSpace& mm, GuestThread* own) override;
+  Result<int64_t> order_memory(GuestThread& thread, const uks_order& order, void* bytes) override;
+  void give_back(GuestThread& thread) override;
+  static GuestThread* find_to_copy(AddressSpace& mm, GuestThread* own);
+  // Gives a thread that waits in the sentry to who waits for one. False: nobody does.
+  bool offer_to_copy(GuestThread& thread);
+  // Who waits for one of its threads waits no longer.
+  void memory_is_gone(const AddressSpace& mm);
+  // Of the calling thread's kind, to go on while it waits. Without the kernel lock, or with it.
+  static bool nobody_is_left();
+  static bool wait_for_turn(const GuestThread& thread);
+  // The answer to a thread that nobody has taken, whether its stub copies or not.
+  void send_answer(GuestThread& thread, Outgoing out);
+  static void say_turn(uks_copy& copy, uint32_t turn);
+  // The hand-off for an answer with a descriptor.
   void turns_ended(GuestThread& thread, const Notification& n);
-  static thread_local std::vector<Ref<GuestThread>> in_turns_;
 
   void work(Shard& shard, unsigned index);
   // Hands the receiver's role on where a worker has been blocked for too long. Sleeps while nobody
@@ -172,7 +185,9 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   unsigned suspects_ = 0;                               // at most so many strays
   uint64_t sweeps_ = 0;                                 // that found none
   std::map<pid_t, int64_t> strangers_;                  // children unknown to us, since when (ms)
-  std::unordered_map<GuestThread*, Outgoing> held_;     // answers to threads whose stubs still copy
+  // Answers to threads that are taken to copy, or have to come in for them.
+  std::unordered_map<GuestThread*, Outgoing> held_;
+  std::vector<CopyWaiter*> copy_waiters_;
   std::vector<Outgoing> outgoing_;
 };
 

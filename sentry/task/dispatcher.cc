@@ -88,14 +88,6 @@ bool Dispatcher::wait_for_refill(uint64_t seen, int seconds) {
   return refilled_.wait_for(lock, std::chrono::seconds(seconds), [&] { return refills_ != seen; });
 }
 
-void Dispatcher::on_turns_ended(GuestThread& thread) {
-  if (thread.task->is_blocked()) {
-    kernel_.make_runnable(*thread.task);
-  } else {
-    slow_lane.add(*thread.task);
-  }
-}
-
 Dispatcher::SweepTimer::SweepTimer(Kernel& k) : Timer(k.timers), kernel(k) {}
 void Dispatcher::SweepTimer::on_expire() { kernel.platform->sweep(); }
 
@@ -136,10 +128,6 @@ void Dispatcher::run_next() {
     kernel_.run_queue_.pop_front();
     task->queued_ = false;
     if (task->dead || !task->blocked_) return;
-    if (task->thread && task->thread->copying == Copying::kEnding) {
-      task->thread->wanted = true;
-      return;
-    }
     task->end_wait();
     task->call_.woken = true;
     run_call(*task);
@@ -151,10 +139,6 @@ void Dispatcher::run_call(Task& task) {
   if (!slow_lane.admit(task)) return;
   const Ref<GuestThread> thread = task.thread;
   if (!thread) return;
-  if (thread->copying == Copying::kEnding) {  // for another call, while this one had to wait
-    thread->wanted = true;
-    return;
-  }
   thread->clear_orders();
   task.in_call_ = true;
   const Result<int64_t> result = call_(task);

@@ -28,7 +28,6 @@ class Dispatcher final : public PlatformClient {
   void on_started(GuestThread& thread) override;
   void on_gone(GuestThread& thread) override;
   void on_pool_refilled() override;
-  void on_turns_ended(GuestThread& thread) override;
   void run_pending() override;
   void sweep_later(int64_t milliseconds) override;
   void on_fatal(const char* reason) override;

@@ -2,14 +2,12 @@
 #include "sentry/task/slow_lane.h"
 
 #include <sys/syscall.h>
-#include <time.h>
 
 #include <algorithm>
 
 #include "platform/base/log.h"
 #include "platform/platform.h"
 #include "sentry/task/kernel.h"
-#include "sentry/task/kernel_lock.h"
 #include "sentry/task/task.h"
 
 namespace uks {
@@ -26,7 +24,8 @@ bool SlowLane::is_overdue(ThreadGroup& group, MonotonicNs now) const {
 bool SlowLane::admit(Task& task) {
   ThreadGroup& group = task.group();
   MemoryWaits& waits = group.memory_waits;
-  // A child is as slow as its parent: a fresh one for each call gains nothing.
+  // A child is as slow as its parent, which is as slow as its children: a fresh one for each call
+  // gains nothing.
   const MonotonicNs slow_until =
       std::max(waits.slow_until, group.parent ? group.parent->memory_waits.slow_until : 0);
   if (waits.count == 0 && slow_until == 0) return true;
@@ -38,12 +37,7 @@ bool SlowLane::admit(Task& task) {
   }
   if (slow_until <= now) return true;
   kernel_.platform->let_another_receive();
-  if (const MonotonicNs wait = std::min(free_at_ - now, kMaxPause); wait > 0) {
-    const timespec pause{wait / 1'000'000'000, wait % 1'000'000'000};
-    Unlocked unlocked;
-    nanosleep(&pause, nullptr);
-  }
-  return !task.dead && task.thread && task.thread->in_sentry;
+  return true;
 }
 
 Ref<Task> SlowLane::next() {
@@ -62,7 +56,7 @@ MonotonicNs SlowLane::begin(ThreadGroup& group) {
   return now;
 }
 
-void SlowLane::end(ThreadGroup& group, MonotonicNs start, bool locked) {
+void SlowLane::end(ThreadGroup& group, MonotonicNs start) {
   MemoryWaits& waits = group.memory_waits;
   const MonotonicNs now = monotonic_now();
   waits.count--;
@@ -78,7 +72,7 @@ void SlowLane::end(ThreadGroup& group, MonotonicNs start, bool locked) {
   if (took <= kSlow) return;
   LOG_DEBUG("process {}: its memory kept the sentry waiting for {} us", group.pid, took / 1000);
   waits.slow_until = now + kMemory;
-  if (locked) free_at_ = std::max(free_at_, now) + kPause * took;
+  if (group.parent && group.parent->parent) group.parent->memory_waits.slow_until = now + kMemory;
 }
 
 }  // namespace uks

@@ -21,8 +21,6 @@ class SlowLane {
  public:
   static constexpr int64_t kSlow = 5'000'000;  // ns; a page takes 1 us, one from a disk some 100 us
   static constexpr MonotonicNs kMemory = 1'000'000'000;  // ns that a process counts as slow
-  static constexpr int64_t kPause = 3;                   // times what an access under the lock took
-  static constexpr MonotonicNs kMaxPause = 1'000'000'000;  // ns
 
   explicit SlowLane(Kernel& kernel) : kernel_(kernel) {}
 
@@ -30,13 +28,10 @@ class SlowLane {
   bool admit(Task& task);
   // Null: none.
   Ref<Task> next();
-  // A call that could not be run for another reason now can.
-  void add(Task& task) { ready_.emplace_back(&task); }
   bool has_ready() const { return !ready_.empty(); }
   // Around an access. Returns its beginning.
   MonotonicNs begin(ThreadGroup& group);
-  // `locked`: it was made with the kernel lock held.
-  void end(ThreadGroup& group, MonotonicNs start, bool locked);
+  void end(ThreadGroup& group, MonotonicNs start);
 
  private:
   struct Access {
@@ -49,8 +44,6 @@ class SlowLane {
   Kernel& kernel_;
   std::vector<Access> in_progress_;  // as many as there are threads at most
   std::deque<Ref<Task>> ready_;
-  MonotonicNs free_at_ =
-      0;  // when the next access under the lock may begin: they get a quarter of its time
 };
 
 }  // namespace uks

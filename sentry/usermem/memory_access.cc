@@ -7,23 +7,30 @@
 
 namespace uks {
 
-MemoryAccess::MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm)
+MemoryAccess::MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm, GuestThread* own)
     UKS_TSA(no_thread_safety_analysis)
-    : group_(&group), mm_(std::move(mm)), way_(mm_->way()) {
+    : group_(&group), mm_(std::move(mm)) {
   Kernel& kernel = group.kernel;
+  if (kernel.dispatcher) start_ = kernel.dispatcher->slow_lane.begin(group);
+  auto way = mm_->way();
   // Where no other thread would be left to go on, the guest's own thread does it, which is not
   // waited for without end.
-  if (way_ && kernel.platform && kernel.platform->is_last_of_its_kind())
-    way_ = AddressSpace::Way::kOrders;
-  locked_ = !way_ || *way_ == AddressSpace::Way::kOrders;
-  if (kernel.dispatcher) start_ = kernel.dispatcher->slow_lane.begin(group);
-  if (!locked_) drop_kernel_lock();
+  if (way && kernel.platform && kernel.platform->is_last_of_its_kind())
+    way = AddressSpace::Way::kOrders;
+  if (!way) {
+    way_ = Err(way.error());
+  } else if (*way == AddressSpace::Way::kOrders) {
+    copier_ = mm_->by_order->take_to_copy(*mm_, own);
+    if (!copier_) way_ = Err(EIO);
+  }
+  if (way_) drop_kernel_lock();
 }
 
 MemoryAccess::~MemoryAccess() UKS_TSA(no_thread_safety_analysis) {
-  if (!locked_) retake_kernel_lock();
+  if (way_) retake_kernel_lock();
+  if (copier_) mm_->by_order->give_back(*copier_);
   if (Dispatcher* dispatcher = group_->kernel.dispatcher)
-    dispatcher->slow_lane.end(*group_, start_, locked_);
+    dispatcher->slow_lane.end(*group_, start_);
 }
 
 }  // namespace uks

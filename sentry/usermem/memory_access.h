@@ -7,37 +7,42 @@ namespace uks {
 
 // Drops the kernel lock for its lifetime, since an access takes as long as the guest likes: the
 // page may be of a file that hangs, other threads may be changing mappings. Look again at
-// everything afterwards, the task first. (By copy orders the lock is kept:
-// platform/trap/copy_orders.cc.)
+// everything afterwards, the task first.
 class MemoryAccess {
  public:
-  // `group`: whose waiting it is. The address space may be one that it has left.
-  MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm);
+  // `group`: whose waiting it is. The address space may be one that it has left, or another's.
+  // `own`: the thread whose call it is for, if it lives there.
+  MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm, GuestThread* own = nullptr);
   ~MemoryAccess();
   MemoryAccess(const MemoryAccess&) = delete;
   MemoryAccess& operator=(const MemoryAccess&) = delete;
 
   Result<void> read(UserAddr from, void* to, size_t n) {
-    return mm_->read(TRY(way_), from.value, to, n);
+    TRY(way_);
+    return mm_->read(copier_.get(), from.value, to, n);
   }
   Result<void> write(UserAddr to, const void* from, size_t n) {
-    return mm_->write(TRY(way_), to.value, from, n);
+    TRY(way_);
+    return mm_->write(copier_.get(), to.value, from, n);
   }
   Result<size_t> read_some(UserAddr from, void* to, size_t n) {
-    return mm_->read_some(TRY(way_), from.value, to, n);
+    TRY(way_);
+    return mm_->read_some(copier_.get(), from.value, to, n);
   }
   Result<size_t> write_some(UserAddr to, const void* from, size_t n) {
-    return mm_->write_some(TRY(way_), to.value, from, n);
+    TRY(way_);
+    return mm_->write_some(copier_.get(), to.value, from, n);
   }
   Result<uint32_t> cmpxchg32(UserAddr at, uint32_t expected, uint32_t desired) {
-    return mm_->cmpxchg32(TRY(way_), at.value, expected, desired);
+    TRY(way_);
+    return mm_->cmpxchg32(copier_.get(), at.value, expected, desired);
   }
 
  private:
   Ref<ThreadGroup> group_;
   Ref<AddressSpace> mm_;
-  Result<AddressSpace::Way> way_;
-  bool locked_ = false;
+  Result<void> way_;  // EIO: there is none
+  Ref<GuestThread> copier_;
   MonotonicNs start_ = 0;
 };
 
@@ -47,7 +52,7 @@ auto with_memory(Task& task, F access) -> decltype(access(std::declval<MemoryAcc
   if (!task.mm) return Err(EFAULT);
   decltype(access(std::declval<MemoryAccess&>())) result = Err(EFAULT);
   {
-    MemoryAccess memory(task.group(), task.mm);
+    MemoryAccess memory(task.group(), task.mm, task.thread.get());
     result = access(memory);
   }
   if (task.dead) return Err(EINTR);

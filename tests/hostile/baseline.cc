@@ -25,9 +25,9 @@ namespace {
 // are short. 16 workers keep two buffers of 128 KiB each once they have needed them
 // (sentry/usermem/guest_io.cc), and which of them do depends on the load.
 constexpr uint64_t kSlackKib = 512 + 16 * 2 * 128;
-// Each process that is there has used some pages of its slot, 64 KiB at most; which ones depends on
-// its calls.
-constexpr uint64_t kSlotKib = 64;
+// Each process that is there has used some pages of its slot and copy area, 128 KiB at most; which
+// ones depends on its calls.
+constexpr uint64_t kSlotKib = 128;
 // The keeper kills, the reaper reaps, the pool is refilled: soon, not at once. A child that never
 // said hello is looked for after ten seconds.
 constexpr int64_t kPatienceMs = 25'000;

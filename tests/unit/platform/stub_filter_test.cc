@@ -25,6 +25,7 @@ namespace {
 using Args = std::array<uint64_t, 6>;
 
 constexpr uint64_t kIp = 0x7f12'3456'9042;
+constexpr uint64_t kCopies = 0x7f12'3456'0000 + UKS_STUB_WINDOW + UKS_WINDOW_COPIES;
 constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kNotify = SECCOMP_RET_USER_NOTIF,
                    kTrap = SECCOMP_RET_TRAP;
 constexpr uint32_t kX32Bit = 0x40000000;
@@ -76,6 +77,8 @@ const std::map<int32_t, Entry>& entries() {
       {SYS_rt_sigreturn, {{}, kAllow}},
       {SYS_sched_yield, {{}, kAllow}},
       {SYS_clock_gettime, {{3}, kAllow}},
+      {SYS_futex, {{kCopies, FUTEX_WAIT, 1, 0}, kAllow}},
+      {SYS_futex, {{kCopies + 4, FUTEX_WAKE, 1, 0}, kAllow}},
       {SYS_exit, {{}, kAllow}},
       {SYS_exit_group, {{}, kAllow}},
       {SYS_prctl, {{PR_SET_PDEATHSIG, SIGKILL}, kAllow}},
@@ -194,6 +197,20 @@ TEST(StubFilter, CloseRemovesDonatedDescriptorsAlone) {
     EXPECT_EQ(verdict(SYS_close, {fd}), fd < UKS_FIRST_FD + UKS_SLOTS ? kAllow : kTrap) << fd;
   }
   EXPECT_EQ(verdict(SYS_close, {0xffffffff}), kTrap);
+}
+
+TEST(StubFilter, FutexesAreTheWordsOfCopying) {
+  constexpr uint64_t kEnd = kCopies + uint64_t{UKS_SLOTS} * UKS_COPY_SIZE;
+  for (uint64_t op = 0; op < 512; op++) {
+    const uint32_t want = op == FUTEX_WAIT || op == FUTEX_WAKE ? kAllow : kTrap;
+    EXPECT_EQ(verdict(SYS_futex, {kCopies, op, 1}), want) << op;
+    EXPECT_EQ(verdict(SYS_futex, {kEnd - 4, op, 1}), want) << op;
+    EXPECT_EQ(verdict(SYS_futex, {kCopies - 4, op, 1}), kTrap) << op;
+    EXPECT_EQ(verdict(SYS_futex, {kEnd, op, 1}), kTrap) << op;
+    EXPECT_EQ(verdict(SYS_futex, {kCopies ^ 1ull << 40, op, 1}), kTrap) << op;
+    // No pointer: neither a time nor a second word.
+    EXPECT_EQ(verdict(SYS_futex, {kCopies, op, 1, kCopies}), kTrap) << op;
+  }
 }
 
 TEST(StubFilter, HandOffNeedsItsMagicInFull) {
