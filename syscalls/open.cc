@@ -17,7 +17,18 @@ constexpr uint64_t kKnownFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRU
                                  0100000 /* O_LARGEFILE */ | O_DIRECTORY | O_NOFOLLOW | O_NOATIME |
                                  O_CLOEXEC | O_PATH | O_TMPFILE;
 
+// A run after a wait.
+std::optional<Result<int64_t>> open_on(Task& task, bool close_on_exec) {
+  if (!task.call().data) return std::nullopt;
+  const auto file = task.call().data->continue_open(task);
+  if (!file) return std::nullopt;
+  if (!*file) return Err(file->error());
+  const auto fd = task.fds().install(task, **file, close_on_exec);
+  return fd ? Result<int64_t>(*fd) : Err(fd.error());
+}
+
 Result<int64_t> do_open(Task& task, int dirfd, UserPath user_path, const OpenHow& how) {
+  if (const auto done = open_on(task, how.flags & O_CLOEXEC)) return *done;
   std::string path = TRY(task.copy_in_path(user_path));
   Path base = TRY(base_of(task, dirfd, path));
   Ref<File> file = TRY(open_file(task, base, path, how));
@@ -63,6 +74,7 @@ Result<int64_t> sys_openat2(Task& task, int dirfd, UserPath path, UserIn how, ui
   if (h.mode & ~07777ull || (h.mode && !creates)) return Err(EINVAL);
   if ((h.flags & O_PATH) && (h.flags & ~(uint64_t{O_PATH} | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)))
     return Err(EINVAL);
+  if (const auto done = open_on(task, h.flags & O_CLOEXEC)) return *done;
   // Nothing here is sure to be cached: the caller tries again without.
   if (h.resolve & RESOLVE_CACHED) return Err(EAGAIN);
   std::string text = TRY(task.copy_in_path(path));

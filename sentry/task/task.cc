@@ -10,6 +10,8 @@
 
 namespace uks {
 
+std::optional<Result<Ref<File>>> CallData::continue_open(Task&) { return std::nullopt; }
+
 class Task::BlockWaiter final : public Waiter {
  public:
   explicit BlockWaiter(Task& task) : task_(task) {}

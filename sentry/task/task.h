@@ -48,6 +48,9 @@ struct StubContinuation {
 // Per-call data of a handler that needs more than a deadline and a count.
 struct CallData {
   virtual ~CallData() = default;
+  // Of an open(2) that waits: goes on with it, without looking at its path again. No value: not
+  // such a call.
+  virtual std::optional<Result<Ref<File>>> continue_open(Task& task);
 };
 
 // State of the system call in progress, reset when the next one starts.

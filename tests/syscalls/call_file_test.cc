@@ -175,6 +175,22 @@ TEST(CallFile, FlockTakesTheLockOfItsFile) {
   EXPECT_ERRNO(flock(third, LOCK_EX | LOCK_NB), EWOULDBLOCK);
 }
 
+// Not its path either.
+TEST(CallFile, FifoOpensAfterItsNameIsGone) {
+  test::TempDir dir;
+  const std::string name = dir / "fifo", moved = dir / "moved";
+  ASSERT_OK(mkfifo(name.c_str(), 0600));
+  Waiting open_call([&] { return open(name.c_str(), O_RDONLY); });
+  ASSERT_OK(rename(name.c_str(), moved.c_str()));
+  Fd other(open(name.c_str(), O_CREAT | O_RDWR, 0600));
+  Fd writer(open(moved.c_str(), O_WRONLY));
+  ASSERT_EQ(write(writer, "x", 1), 1);
+  Fd reader(static_cast<int>(open_call.result()));
+  char x = 0;
+  EXPECT_EQ(read(reader, &x, 1), 1);
+  EXPECT_EQ(x, 'x');
+}
+
 // The descriptors of a message are those of the time it was sent.
 TEST(CallFile, SentDescriptorsAreTakenOnce) {
   Pair p(SOCK_DGRAM);

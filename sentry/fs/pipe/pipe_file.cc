@@ -19,6 +19,12 @@ constexpr int kCapSysResource = 24;
 struct FifoOpen final : CallData {
   FifoOpen(Ref<Pipe> p, Ref<File> f, bool r, uint64_t o)
       : pipe(std::move(p)), file(std::move(f)), waits_for_reader(r), opens_before(o) {}
+  std::optional<Result<Ref<File>>> continue_open(Task& task) override {
+    if (done()) return std::exchange(file, {});
+    const Errno e = task.block({{&pipe->open_queue, EPOLLIN}});
+    if (!(e == kBlocked)) file = {};
+    return Err(e);
+  }
   bool done() const {
     return (waits_for_reader ? pipe->reader_opens() : pipe->writer_opens()) != opens_before;
   }
@@ -31,22 +37,6 @@ struct FifoOpen final : CallData {
 // fifo_open() of fs/pipe.c.
 Result<Ref<File>> open_end(Task& task, Path path, const Ref<Pipe>& pipe, const Ref<Inode>& inode,
                            int flags) {
-  // A run after a wait: the end is open since the first run.
-  if (task.call().woken && task.call().data) {
-    auto* waiting = static_cast<FifoOpen*>(task.call().data.get());
-    if (waiting->pipe == pipe) {
-      if (!waiting->done()) {
-        const Errno e = task.block({{&pipe->open_queue, EPOLLIN}});
-        if (!(e == kBlocked)) task.call().data.reset();
-        return Err(e);
-      }
-      Ref<File> file = std::move(waiting->file);
-      task.call().data.reset();
-      return file;
-    }
-    task.call().data.reset();
-  }
-
   const int mode = flags & O_ACCMODE;
   const bool nonblocking = flags & O_NONBLOCK;
   if (mode == O_WRONLY && nonblocking && pipe->readers() == 0) return Err(ENXIO);
