@@ -131,19 +131,22 @@ Result<int64_t> wake_op(Task& task, const FutexArgs& a) {
   const auto second = TRY(key_of(task, a.uaddr2, a.is_private()));
   if (!table.claim(second))
     return Err(task.block({{&table.released, EPOLLIN}}, {}, kRestartNoIntr));
-  const auto changed = with_memory(task, [&](MemoryAccess& memory) -> Result<uint32_t> {
-    // The guest's other threads may change the word between the load and the exchange: try again,
-    // as the kernel's cmpxchg loop does, but not for ever.
-    uint32_t old;
-    TRY(memory.read(a.uaddr2, &old, sizeof old));
-    for (int tries = 0; tries < 64; tries++) {
-      const uint32_t desired = TRY(apply(a.val3, old));
-      const uint32_t seen = TRY(memory.cmpxchg32(a.uaddr2, old, desired));
-      if (seen == old) return old;
-      old = seen;
-    }
-    return Err(EAGAIN);
-  });
+  const auto changed = with_memory(
+      task,
+      [&](MemoryAccess& memory) -> Result<uint32_t> {
+        // The guest's other threads may change the word between the load and the exchange: try
+        // again, as the kernel's cmpxchg loop does, but not for ever.
+        uint32_t old;
+        TRY(memory.read(a.uaddr2, &old, sizeof old));
+        for (int tries = 0; tries < 64; tries++) {
+          const uint32_t desired = TRY(apply(a.val3, old));
+          const uint32_t seen = TRY(memory.cmpxchg32(a.uaddr2, old, desired));
+          if (seen == old) return old;
+          old = seen;
+        }
+        return Err(EAGAIN);
+      },
+      /*atomic=*/true);
   table.release(second);
   const bool also_second = TRY(compare(a.val3, TRY(changed)));
   int told = table.wake(first, static_cast<int>(a.val));

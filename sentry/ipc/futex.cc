@@ -118,7 +118,8 @@ bool bury(Burial& burial, uint64_t entry, int64_t offset, bool is_pending) {
   const uint32_t dead = (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
   // At once, not with a reply to the stub, which gets none any more.
   if (!burial.memory.write(word, &dead, sizeof dead)) return false;
-  if (!pi && (value & FUTEX_WAITERS)) burial.wake(word);
+  // Also without FUTEX_WAITERS: it may have been set, and lost, between the read and the write.
+  if (!pi) burial.wake(word);
   return true;
 }
 

@@ -7,7 +7,7 @@
 
 namespace uks {
 
-MemoryAccess::MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm, GuestThread* own)
+MemoryAccess::MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm, GuestThread* own, bool atomic)
     UKS_TSA(no_thread_safety_analysis)
     : group_(&group), mm_(std::move(mm)) {
   Kernel& kernel = group.kernel;
@@ -15,8 +15,9 @@ MemoryAccess::MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm, GuestThread
   auto way = mm_->way();
   // Where no other thread would be left to go on, the guest's own thread does it, which is not
   // waited for without end.
-  if (way && kernel.platform && kernel.platform->is_last_of_its_kind())
-    way = AddressSpace::Way::kOrders;
+  const bool by_stub =
+      (atomic && own) || (kernel.platform && kernel.platform->is_last_of_its_kind());
+  if (way && by_stub && mm_->by_order) way = AddressSpace::Way::kOrders;
   if (!way) {
     way_ = Err(way.error());
   } else if (*way == AddressSpace::Way::kOrders) {

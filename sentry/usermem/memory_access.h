@@ -11,8 +11,10 @@ namespace uks {
 class MemoryAccess {
  public:
   // `group`: whose waiting it is. The address space may be one that it has left, or another's.
-  // `own`: the thread whose call it is for, if it lives there.
-  MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm, GuestThread* own = nullptr);
+  // `own`: the thread whose call it is for, if it lives there. `atomic`: that one's stub does it
+  // always, for cmpxchg32() against the guest's other threads.
+  MemoryAccess(ThreadGroup& group, Ref<AddressSpace> mm, GuestThread* own = nullptr,
+               bool atomic = false);
   ~MemoryAccess();
   MemoryAccess(const MemoryAccess&) = delete;
   MemoryAccess& operator=(const MemoryAccess&) = delete;
@@ -48,11 +50,12 @@ class MemoryAccess {
 
 // access(MemoryAccess&) on the task's memory. EFAULT: it has none; EINTR: it was killed meanwhile.
 template <typename F>
-auto with_memory(Task& task, F access) -> decltype(access(std::declval<MemoryAccess&>())) {
+auto with_memory(Task& task, F access, bool atomic = false)
+    -> decltype(access(std::declval<MemoryAccess&>())) {
   if (!task.mm) return Err(EFAULT);
   decltype(access(std::declval<MemoryAccess&>())) result = Err(EFAULT);
   {
-    MemoryAccess memory(task.group(), task.mm, task.thread.get());
+    MemoryAccess memory(task.group(), task.mm, task.thread.get(), atomic);
     result = access(memory);
   }
   if (task.dead) return Err(EINTR);

@@ -142,6 +142,39 @@ TEST_P(Futex, WakeOp) {
   t.join();
 }
 
+// Against the other threads, which need no call to change the word.
+TEST_P(Futex, WakeOpIsAtomic) {
+  Word a, b;
+  constexpr uint32_t kCalls = 1000;
+  std::atomic<bool> done{false};
+  uint32_t added = 0;
+  std::thread adder([&] {
+    while (!done) {
+      b.value.fetch_add(1);
+      added++;
+    }
+  });
+  const uint32_t op = FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 0);
+  uint32_t called = 0;
+  for (uint32_t i = 0; i < kCalls; i++) {
+    const long r = futex(a, FUTEX_WAKE_OP | flag(), 1, reinterpret_cast<void*>(1), b, op);
+    if (r >= 0) called++;
+    if (r < 0) EXPECT_EQ(errno, EAGAIN);  // always beaten: allowed, and nothing was added
+  }
+  done = true;
+  adder.join();
+  EXPECT_GT(called, 0u);
+  EXPECT_EQ(b.value, added + called);
+}
+
+TEST_P(Futex, WakeOpOnReadOnlyMemory) {
+  void* page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  Word a;
+  const uint32_t op = FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 0);
+  EXPECT_ERRNO(futex(a, FUTEX_WAKE_OP | flag(), 1, reinterpret_cast<void*>(1), page, op), EFAULT);
+  munmap(page, 4096);
+}
+
 TEST_P(Futex, Errors) {
   Word w;
   EXPECT_ERRNO(futex(reinterpret_cast<char*>(&w) + 1, FUTEX_WAIT | flag(), 0), EINVAL);
