@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The keeper: exit codes, signals, time limits, the death of each process, the caller's terminal.
+posture=$(cd "$(dirname "$0")/../posture" && pwd)
 . "$(dirname "$0")/lib.sh"
 need python3
 
@@ -93,7 +94,7 @@ check death_of_the_gofer death_of gofer 125
 cat >"$base/old_filter" <<PY
 #!/usr/bin/env python3
 import os, sys
-sys.path.insert(0, "$(cd "$(dirname "${BASH_SOURCE[0]}")/../posture" && pwd)")
+sys.path.insert(0, "$posture")
 import launcher
 launcher.load_filter({"last_known": 1000, "refused": {"ENOSYS": {"close_range": 436}}, "clone_flags_refused": 0,
                       "personality_allowed": [0, 8, 0xffffffff], "socket_families_refused": []})
