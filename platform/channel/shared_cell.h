@@ -21,7 +21,7 @@ void store(T& shared, std::type_identity_t<T> value) {
 
 // Copies bytes out of shared memory once; whatever mixture arrives is then private and stable.
 inline void load_bytes(void* to, const void* shared, size_t n) {
-  memcpy(to, shared, n);
+  if (n > 0) memcpy(to, shared, n);  // with nothing to copy, `to` may be null
   __asm__ volatile("" ::: "memory");
 }
 
