@@ -92,7 +92,7 @@ class Random {
 };
 
 // Milliseconds that a case may take on a machine with nothing else to do.
-inline constexpr int kPatienceMs = 6000;
+inline constexpr int kPatienceMs = 15'000;
 inline constexpr int kLatePatienceMs = 30'000;
 
 }  // namespace hostile
