@@ -22,10 +22,11 @@ namespace uks {
 namespace {
 
 // A turn takes microseconds; longer if the page is of a slow file or the machine busy. After this,
-// who copies for others, or keeps the last thread that could serve others, loses its process.
+// who copies for others loses its process; who copies for itself, when all threads that could serve
+// others are kept for kAlonePatience.
 constexpr int64_t kTurnPatience = 1'000'000'000;    // ns
 constexpr int64_t kComeInPatience = 1'000'000'000;  // ns for a kicked thread
-constexpr int64_t kAlonePatience = 100'000'000;     // ... while no other could serve others
+constexpr int64_t kAlonePatience = 100'000'000;     // ns without a thread that could serve others
 constexpr int64_t kLook = 10'000'000;               // ns between looks whether to go on waiting
 constexpr int kSpins = 200;                         // some microseconds
 // Somebody plays with the word that is waited on.
@@ -142,15 +143,18 @@ bool TrapPlatform::wait_for_turn(const GuestThread& thread) {
     if (load_once(copy->done) == thread.copy_turn) return true;
     __builtin_ia32_pause();
   }
-  int64_t start = monotonic_ns();
+  const int64_t start = monotonic_ns();
+  int64_t alone_since = start;
   for (int looks = 0;; looks++) {
     const uint32_t done = load_once(copy->done);
     if (done == thread.copy_turn) return true;
     if (thread.dead) return false;
     const int64_t now = monotonic_ns();
-    // All are busy for moments on a busy machine.
-    if (thread.for_itself && !nobody_is_left()) start = now;
-    if (now - start > kTurnPatience) return false;
+    // All are busy for moments on a busy machine. Only those moments count for that: were the turn
+    // itself to begin again after each, silent processes would go one by one, a second each.
+    if (!nobody_is_left()) alone_since = now;
+    const bool needed = !thread.for_itself || now - alone_since > kAlonePatience;
+    if (needed && now - start > kTurnPatience) return false;
     futex_wait(copy->done, done, kLook);
     if (looks < kManyLooks) continue;
     const timespec pause{0, kPause};
