@@ -4,7 +4,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -14,7 +13,7 @@
 #include "platform/host/identity.h"
 #include "platform/host/layers.h"
 #include "platform/keeper/fds.h"
-#include "sentry/boot/config.h"
+#include "platform/keeper/start.h"
 #include "sentry/boot/main.h"
 #include "tools/cli/args.h"
 #include "tools/cli/command.h"
@@ -30,17 +29,6 @@ bool has_role_descriptors() {
          ::fcntl(keeper::kFirstGoferFd, F_GETFD) >= 0;
 }
 
-// Waits for the keeper to complete the configuration; false if it gave up, after it has said why.
-bool wait_for_start() {
-  char byte;
-  ssize_t n;
-  do {
-    n = ::read(keeper::kStartFd, &byte, 1);
-  } while (n < 0 && errno == EINTR);
-  ::close(keeper::kStartFd);
-  return n == 1;
-}
-
 // glibc's other arenas open files of /proc and /sys (to count processors, before they shrink),
 // which the roles' filters forbid. One arena is enough: the sentry's work is under one lock anyway.
 void use_one_arena() { ::mallopt(M_ARENA_MAX, 1); }
@@ -48,7 +36,7 @@ void use_one_arena() { ::mallopt(M_ARENA_MAX, 1); }
 int gofer_role() {
   ::prctl(PR_SET_NAME, "uks-gofer");  // for ps and top; exec has left "exe"
   use_one_arena();
-  if (!wait_for_start()) return cli::kExitFailure;
+  if (!keeper::wait_for_start()) return cli::kExitFailure;
   int connections[keeper::kGoferConnections];
   for (int i = 0; i < keeper::kGoferConnections; ++i) connections[i] = keeper::kFirstGoferFd + i;
   return gofer::gofer_main(keeper::kConfigFd, connections, keeper::kLogFd);
@@ -63,15 +51,10 @@ int sentry_role() {
     cli::print_notice("internal: cannot give up privileges");
     return cli::kExitFailure;
   }
-  if (!wait_for_start()) return cli::kExitFailure;
-  auto config = read_config(keeper::kConfigFd);
-  if (!config) {
-    cli::print_notice("internal: the sentry's configuration is unreadable");
-    return cli::kExitFailure;
-  }
-  ::close(keeper::kConfigFd);
-  set_up_logging("sentry", keeper::kLogFd, config->log_level);
-  return sentry_main(std::move(*config), layers);
+  const auto preparation = keeper::receive_preparation(keeper::kKeeperFd);
+  if (!preparation) return cli::kExitFailure;  // the keeper has given up, and said why
+  set_up_logging("sentry", keeper::kLogFd, preparation->log_level);
+  return sentry_main(preparation->platform, layers);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ inline constexpr int kLogFd = 4;     // where log lines go: the log file, or std
 inline constexpr int kKeeperFd = 5;  // sentry only: SOCK_SEQPACKET to the keeper (protocol.h)
 inline constexpr int kStraceFd = 6;  // sentry only, with --strace: where its lines go
 inline constexpr int kStartFd =
-    7;  // a pipe: one byte says that kConfigFd is complete; its end, to give up
+    7;  // a pipe: one byte says that kConfigFd is complete (start.h); its end, to give up
 inline constexpr int kFirstGoferFd = 8;  // 8 … 8 + kGoferConnections - 1: SOCK_SEQPACKET pairs
 inline constexpr int kGoferConnections = 4;
 

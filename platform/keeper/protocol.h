@@ -28,6 +28,8 @@ enum class Op : uint32_t {
                      // first process)
   kWindowSize = 34,  // the terminal changed size
   kTimeout = 35,     // --timeout is over: SIGTERM now; the keeper kills all a second later
+  kPrepare = 36,     // the first message. `text`: the platform asked for and the log level, each
+                     // with its NUL
 };
 
 struct Message {

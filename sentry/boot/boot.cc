@@ -17,8 +17,10 @@
 #include "platform/base/log.h"
 #include "platform/host/sentry_filter.h"
 #include "platform/keeper/fds.h"
+#include "platform/keeper/start.h"
 #include "platform/ptrace/tracer.h"
 #include "platform/trap/listener.h"
+#include "sentry/boot/host_texts.h"
 #include "sentry/boot/main.h"
 #include "sentry/fs/host/host_file.h"
 #include "sentry/fs/host/tty_node.h"
@@ -56,8 +58,7 @@ std::string make_boot_id() {
 
 }  // namespace
 
-Boot::Boot(SandboxConfig config, HostLayers layers)
-    : config_(std::move(config)), layers_(layers), events_(kernel_) {}
+Boot::Boot(HostLayers layers) : layers_(layers), events_(kernel_) {}
 Boot::~Boot() = default;
 
 bool Boot::fail(const std::string& text, int status) {
@@ -102,10 +103,10 @@ Result<void> Boot::make_traced(std::vector<StubFamily>& families) {
   return {};
 }
 
-bool Boot::make_families(std::vector<StubFamily>& families) {
-  const bool any = config_.platform == "auto";
+bool Boot::make_families(const std::string& name, std::vector<StubFamily>& families) {
+  const bool any = name == "auto";
   std::string why;
-  if (any || config_.platform == "trap") {
+  if (any || name == "trap") {
     const auto made = make_listened(families);
     if (made) return true;
     switch (const int error = made.error().value) {
@@ -133,7 +134,7 @@ bool Boot::make_families(std::vector<StubFamily>& families) {
   return true;
 }
 
-bool Boot::make_platform() {
+bool Boot::make_platform(const std::string& name) {
   auto layout = find_layout();
   if (!layout)
     return fail(fmt::format("internal: no room for the stub: {}", strerror(layout.error().value)));
@@ -145,7 +146,7 @@ bool Boot::make_platform() {
   LOG_DEBUG("layers: ipc and uts namespaces {}, user namespace {}, landlock interface {}",
             layers_.ipc_and_uts_namespaces, layers_.user_namespace, layers_.landlock_abi);
   std::vector<StubFamily> families;
-  if (!make_families(families)) return false;
+  if (!make_families(name, families)) return false;
   dispatcher_ = std::make_unique<Dispatcher>(kernel_, dispatch_call);
   platform_ = std::make_unique<TrapPlatform>(kernel_lock, *keeper_, layout_, std::move(families));
   kernel_.platform = platform_.get();
@@ -157,16 +158,25 @@ bool Boot::make_platform() {
   kernel_.futexes = &futexes_;
   kernel_.events = &events_;
   kernel_.machine_boot_id = make_boot_id();
-  kernel_.hostname = config_.hostname;
   cpu_set_t cpus;
   if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
     kernel_.cpu_count = static_cast<unsigned>(CPU_COUNT(&cpus));
   kernel_.on_finished = [this](int status) { on_finished(status); };
+  if (!events_.init()) return fail("internal: the event loop cannot be made");
+  return true;
+}
+
+bool Boot::configure() {
+  auto config = read_config(keeper::kConfigFd);
+  if (!config) return fail("internal: the sentry's configuration is unreadable");
+  close(keeper::kConfigFd);
+  config_ = std::move(*config);
+  config_.view.host_texts = std::move(host_texts_);
+  kernel_.hostname = config_.hostname;
   if (config_.strace) {
     strace_ = std::make_unique<StraceWriter>(UniqueFd(keeper::kStraceFd));
     dispatcher_->strace = strace_.get();
   }
-  if (!events_.init()) return fail("internal: the event loop cannot be made");
   return true;
 }
 
@@ -309,7 +319,7 @@ bool Boot::start_first_process() {
       missing ? 127 : 126);
 }
 
-int Boot::run() {
+int Boot::run(const std::string& platform) {
   signal(SIGPIPE, SIG_IGN);
   nice_ = getpriority(PRIO_PROCESS, 0);
   for (size_t fd = 0; fd < stdio_names_.size(); fd++) {
@@ -317,8 +327,9 @@ int Boot::run() {
     const ssize_t n = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), name, sizeof name);
     if (n > 0 && name[0] == '/') stdio_names_[fd].assign(name, static_cast<size_t>(n));
   }
+  host_texts_ = read_host_texts();
   keeper_ = std::make_unique<keeper::Channel>(UniqueFd(keeper::kKeeperFd));
-  if (!make_platform()) return 125;
+  if (!make_platform(platform)) return 125;
   // From here on there are threads; the zygotes exist, and no guest runs before the filter is in
   // place.
   kernel_lock.lock();
@@ -327,8 +338,9 @@ int Boot::run() {
   // A second event thread, for when the first waits for a guest's memory or for the host.
   std::thread([this] { events_.run(); }).detach();
   kernel_.unlock_and_flush();
+  if (!keeper::wait_for_start()) return 125;  // the keeper has said why
   kernel_lock.lock();
-  const bool have_view = make_view();
+  const bool have_view = configure() && make_view();
   kernel_.unlock_and_flush();
   if (!have_view) return 125;
   if (auto r = install_sentry_filter(way_ == HandOff::kTracer); !r) {
@@ -395,10 +407,10 @@ void Boot::on_finished(int wait_status) {
   keeper_->send(keeper::Op::kExit, 0, wait_status);
 }
 
-int sentry_main(SandboxConfig config, HostLayers layers) {
+int sentry_main(const std::string& platform, HostLayers layers) {
   // Never destroyed: worker threads use it until the process ends.
-  auto* boot = new Boot(std::move(config), layers);
-  const int status = boot->run();
+  auto* boot = new Boot(layers);
+  const int status = boot->run(platform);
   _exit(status);
 }
 

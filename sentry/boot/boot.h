@@ -16,19 +16,21 @@ namespace uks {
 
 class Boot final : private HostWatcher {
  public:
-  Boot(SandboxConfig config, HostLayers layers);
+  explicit Boot(HostLayers layers);
   ~Boot() override;
 
   // The whole life of the sentry; its exit status.
-  int run();
+  int run(const std::string& platform);
 
  private:
   // Steps, in order. False: failed, and the keeper was told why.
-  bool make_platform();
+  bool make_platform(const std::string& name);
   // The stubs' ancestors: by the platform asked for, or by the best that the host has.
-  bool make_families(std::vector<StubFamily>& families);
+  bool make_families(const std::string& name, std::vector<StubFamily>& families);
   Result<void> make_listened(std::vector<StubFamily>& families);
   Result<void> make_traced(std::vector<StubFamily>& families);
+  // Takes the configuration, which is complete. Kernel lock held.
+  bool configure();
   bool make_view();
   bool start_first_process();
 
@@ -44,6 +46,7 @@ class Boot final : private HostWatcher {
   bool fail(const std::string& text, int status = 125);
 
   SandboxConfig config_;
+  std::map<std::string, std::string> host_texts_;
   HostLayers layers_;
   std::array<std::string, 3> stdio_names_;  // host paths of the standard streams; empty: none
   int nice_ = 0;                            // the caller's

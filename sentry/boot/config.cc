@@ -32,13 +32,10 @@ json encode_view(const ViewConfig& view) {
                      {"uid", f.uid},
                      {"gid", f.gid}});
   }
-  json texts = json::object();
-  for (const auto& [path, text] : view.host_texts) texts[path] = text;
   return {{"mounts", std::move(mounts)},
           {"files", std::move(files)},
           {"uid", view.uid},
-          {"gid", view.gid},
-          {"host_texts", std::move(texts)}};
+          {"gid", view.gid}};
 }
 
 // Takes fields out of an object; remembers whether one was missing or of another type.
@@ -138,10 +135,6 @@ bool decode_view(const json& object, ViewConfig& view) {
     view.files.push_back(std::move(file));
   }
   fields.take("uid", view.uid).take("gid", view.gid);
-  for (const auto& [path, text] : fields.object("host_texts").items()) {
-    if (!text.is_string()) return false;
-    view.host_texts[path] = text.get_ref<const std::string&>();
-  }
   return fields.good();
 }
 
@@ -166,9 +159,7 @@ std::string encode_config(const SandboxConfig& c) {
       {"blocked_signals", c.blocked_signals},
       {"rlimits", std::move(limits)},
       {"stdio_open", c.stdio_open},
-      {"platform", c.platform},
       {"strace", c.strace},
-      {"log_level", c.log_level},
       {"quiet", c.quiet},
       {"summary", c.summary},
   };
@@ -186,8 +177,7 @@ Result<SandboxConfig> decode_config(std::string_view bytes) {
   f.take("uid", c.uid).take("gid", c.gid).take("virtual_root", c.virtual_root);
   f.take("no_new_privs", c.no_new_privs).take("umask", c.umask);
   f.take("ignored_signals", c.ignored_signals).take("blocked_signals", c.blocked_signals);
-  f.take("platform", c.platform).take("strace", c.strace).take("log_level", c.log_level);
-  f.take("quiet", c.quiet).take("summary", c.summary);
+  f.take("strace", c.strace).take("quiet", c.quiet).take("summary", c.summary);
   for (const json& group : f.array("groups")) {
     if (!group.is_number_unsigned() || group.get<uint64_t>() > UINT32_MAX) return Err(EINVAL);
     c.groups.push_back(group.get<uint32_t>());

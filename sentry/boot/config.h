@@ -38,9 +38,7 @@ struct SandboxConfig {
   // Which of descriptors 0, 1 and 2 the caller really had.
   std::array<bool, 3> stdio_open{true, true, true};
 
-  std::string platform = "auto";  // auto, trap, ptrace
-  bool strace = false;            // lines go to keeper::kStraceFd
-  std::string log_level = "warning";
+  bool strace = false;  // lines go to keeper::kStraceFd
   bool quiet = false;
   bool summary = false;  // report discarded files with kSummary
 };

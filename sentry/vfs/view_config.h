@@ -40,8 +40,8 @@ struct ViewConfig {
   std::vector<ViewMount> mounts;  // in order: later ones cover earlier ones
   std::vector<ViewFile> files;
   uint32_t uid = 0, gid = 0;  // the guest's identity: owns the roots of kTmpfs mounts
-  // Texts of host files by path, read by the keeper: /proc/cpuinfo, /proc/meminfo, /proc/version,
-  // /sys/devices/system/cpu/online. A missing one gets a generated stand-in.
+  // Texts of host files by path, read by the sentry itself before it gives up opening files
+  // (boot/host_texts.h). A missing one gets a generated stand-in.
   std::map<std::string, std::string> host_texts;
 };
 

@@ -13,17 +13,19 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "platform/base/close_descriptors.h"
+#include "platform/host/sanitizer_calls.h"
 #include "platform/keeper/fds.h"
+#include "platform/keeper/start.h"
 #include "sentry/boot/config.h"
 #include "tools/cli/environment.h"
 #include "tools/cli/explain.h"
 #include "tools/cli/gofer_config.h"
 #include "tools/cli/host.h"
 #include "tools/cli/keeper.h"
+#include "tools/cli/leftovers.h"
 #include "tools/cli/notice.h"
 #include "tools/cli/view_policy.h"
 
@@ -109,9 +111,7 @@ SandboxConfig make_config(const ExecOptions& options, const View& view, Environm
     config.rlimits[i] = {limit.rlim_cur, limit.rlim_max};
   }
   config.stdio_open = stdio_open;
-  config.platform = options.platform;
   config.strace = options.strace;
-  config.log_level = options.log_level;
   config.quiet = options.quiet;
   config.summary = !options.quiet && (options.summary || ::isatty(STDERR_FILENO));
   return config;
@@ -123,6 +123,7 @@ struct Started {
   UniqueFd start;  // the pipe's writing end
   UniqueFd sentry_socket;
   Child gofer, sentry;
+  Guard guard;
 };
 
 Result<std::pair<UniqueFd, UniqueFd>> make_socket_pair() {
@@ -132,9 +133,8 @@ Result<std::pair<UniqueFd, UniqueFd>> make_socket_pair() {
 }
 
 // Starts the roles before the view is known: their start-up and its computation run side by side.
-// If this process gives up, they see the end of the pipe.
-Result<Started> start_roles(int log_fd, int strace_fd) {
-  Started started;
+// Also after a failure there may be processes to end.
+Result<void> start_roles(const ExecOptions& options, int log_fd, int strace_fd, Started& started) {
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return HostErr();
   int pipe[2];
@@ -170,10 +170,15 @@ Result<Started> start_roles(int log_fd, int strace_fd) {
     ends.push_back(std::move(gofer_side));
     ends.push_back(std::move(sentry_side));
   }
+  // There when the sentry looks: were it to wait for it, it would often lose its processor.
+  TRY(keeper::send_preparation(started.sentry_socket.get(), {options.platform, options.log_level}));
   // The sentry has more to do before it can run anything.
   started.sentry = TRY(start_role(sentry));
   started.gofer = TRY(start_role(gofer));
-  return started;
+  // Before a stub can run guest code, which configure() allows, and might disarm its PDEATHSIG:
+  // from then on the guard alone is sure to end it.
+  started.guard = TRY(start_guard(started.sentry.pid));
+  return {};
 }
 
 Result<void> configure(Started& started, const std::string& gofer_config,
@@ -185,6 +190,12 @@ Result<void> configure(Started& started, const std::string& gofer_config,
   started.gofer_config.reset();
   started.sentry_config.reset();
   return {};
+}
+
+// Nothing of it is left when this returns `status`.
+int give_up(Started& started, int status) {
+  end_sandbox(started.sentry, started.gofer, started.guard);
+  return status;
 }
 
 int explain_view(const ExecOptions& options, const View& view, const Environment& environment) {
@@ -220,14 +231,17 @@ int exec_command(ExecOptions options) {
   terminal.save();
   auto signals = take_signals();
   if (!signals) return fail_host("internal: signals", signals.error().value);
-  std::optional<Started> started;
+  Started started;
   if (!options.explain) {
     // Stubs whose sentry died become our children, not init's: we can find and kill them.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     const int strace_fd = strace ? strace.get() : STDERR_FILENO;
-    auto roles = start_roles(log ? log.get() : STDERR_FILENO, options.strace ? strace_fd : -1);
-    if (!roles) return fail_host("internal: cannot start a sandbox", roles.error().value);
-    started = std::move(*roles);
+    const auto done = start_roles(options, log ? log.get() : STDERR_FILENO,
+                                  options.strace ? strace_fd : -1, started);
+    if (!done) {
+      const int status = fail_host("internal: cannot start a sandbox", done.error().value);
+      return give_up(started, status);
+    }
   }
 
   const RealHost host;
@@ -235,25 +249,28 @@ int exec_command(ExecOptions options) {
   const bool pwd_is_workdir = same_directory(host.variable("PWD"), view.workdir);
   Environment environment =
       compute_environment(host.environment, options, view.workdir, pwd_is_workdir);
-  if (!started) return explain_view(options, view, environment);
-  if (!view.errors.empty()) return fail(view.errors.front());
+  if (options.explain) return explain_view(options, view, environment);
+  if (!view.errors.empty()) return give_up(started, fail(view.errors.front()));
   const std::string gofer_config = encode_gofer_config(view, !options.unprotect);
-  if (gofer_config.empty()) return fail("more than 8192 rules: too many paths are named or hidden");
+  if (gofer_config.empty()) {
+    return give_up(started, fail("more than 8192 rules: too many paths are named or hidden"));
+  }
   if (!options.quiet) {
     for (const std::string& notice : view.notices) print_notice(notice);
   }
   const SandboxConfig config =
       make_config(options, view, std::move(environment), *signals, stdio_open);
-  // Before the sentry can have stubs, which the guard alone is sure to end.
-  auto guard = start_guard(started->sentry.pid);
-  if (!guard) return fail_host("internal: cannot start the guard", guard.error().value);
-  if (auto done = configure(*started, gofer_config, encode_config(config)); !done) {
-    return fail_host("internal: the sandbox cannot be configured", done.error().value);
+  if (auto done = configure(started, gofer_config, encode_config(config)); !done) {
+    const int status = fail_host("internal: the sandbox cannot be configured", done.error().value);
+    return give_up(started, status);
   }
   Keeper watch({options.timeout_ms, options.quiet, options.summary}, terminal, std::move(*signals),
-               std::move(started->sentry), std::move(started->gofer),
-               std::move(started->sentry_socket), std::move(*guard));
-  return watch.run();
+               std::move(started.sentry), std::move(started.gofer),
+               std::move(started.sentry_socket), std::move(started.guard));
+  const int status = watch.run();
+  // All is said, and all processes are gone: what is left is memory, which the kernel frees faster.
+  if (!kSanitized) ::_exit(status);
+  return status;
 }
 
 }  // namespace uks::cli

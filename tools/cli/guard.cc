@@ -65,6 +65,10 @@ Result<Guard> start_guard(pid_t sentry) {
 void dismiss(Guard& guard) {
   if (guard.child.pid <= 0) return;
   ::kill(guard.child.pid, SIGKILL);
+}
+
+void reap(Guard& guard) {
+  if (guard.child.pid <= 0) return;
   ::waitpid(guard.child.pid, nullptr, 0);
   guard.child.pid = -1;
   guard.alive.reset();

@@ -19,5 +19,7 @@ Result<Guard> start_guard(pid_t sentry);
 
 // Ends the guard without a kill. Call it while the sentry's number is still its own.
 void dismiss(Guard& guard);
+// Waits for its end.
+void reap(Guard& guard);
 
 }  // namespace uks::cli

@@ -2,7 +2,6 @@
 // and counted, and it cannot make the keeper block or grow.
 #include "tools/cli/keeper.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -31,10 +30,6 @@ constexpr size_t kMaxOutbox = 256;
 
 std::string text_of(const Message& message) {
   return std::string(message.text, ::strnlen(message.text, sizeof message.text));
-}
-
-void kill_now(const Child& child) {
-  if (child.pid > 0) ::kill(child.pid, SIGKILL);  // ours and not reaped: the number is still its
 }
 
 }  // namespace
@@ -287,21 +282,7 @@ void Keeper::fail(const std::string& line) {
 
 void Keeper::tear_down() {
   socket_.reset();
-  // Its group, the stubs, in the same moment: by PDEATHSIG alone they end only when it is torn
-  // down.
-  ::kill(-sentry_.pid, SIGKILL);
-  kill_now(sentry_);
-  kill_now(gofer_);
-  // Killed, they are gone at once, or when a file system that hangs lets their threads go: that is
-  // not waited for.
-  for (const Child* child : {&sentry_, &gofer_}) {
-    pollfd ended = {.fd = child->pidfd.get(), .events = POLLIN, .revents = 0};
-    (void)::poll(&ended, 1, 1000);
-  }
-  ::waitpid(gofer_.pid, nullptr, WNOHANG);
-  kill_leftovers(sentry_.pid, std::chrono::milliseconds(900));
-  dismiss(guard_);  // the sentry's number is still its own
-  ::waitpid(sentry_.pid, nullptr, WNOHANG);
+  end_sandbox(sentry_, gofer_, guard_);
 }
 
 }  // namespace uks::cli

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -97,6 +98,29 @@ void kill_leftovers(pid_t session, std::chrono::milliseconds limit) {
     if (!found || std::chrono::steady_clock::now() >= end) return;
     if (alive) ::usleep(100);
   }
+}
+
+void end_sandbox(const Child& sentry, const Child& gofer, Guard& guard) {
+  // The sentry's group, the stubs, in the same moment: by PDEATHSIG alone they end only when it is
+  // torn down. Children of ours that are not reaped: the numbers are still theirs.
+  if (sentry.pid > 0) ::kill(-sentry.pid, SIGKILL);
+  // All in the group have their signal, and fork(2) makes none without it: the guard could do no
+  // more.
+  dismiss(guard);
+  for (const Child* child : {&sentry, &gofer}) {
+    if (child->pid > 0) ::kill(child->pid, SIGKILL);
+  }
+  // Killed, they are gone at once, or when a file system that hangs lets their threads go: that is
+  // not waited for.
+  for (const Child* child : {&sentry, &gofer}) {
+    if (child->pid <= 0) continue;
+    pollfd ended = {.fd = child->pidfd.get(), .events = POLLIN, .revents = 0};
+    (void)::poll(&ended, 1, 1000);
+  }
+  if (gofer.pid > 0) ::waitpid(gofer.pid, nullptr, WNOHANG);
+  if (sentry.pid > 0) kill_leftovers(sentry.pid, std::chrono::milliseconds(900));
+  reap(guard);
+  if (sentry.pid > 0) ::waitpid(sentry.pid, nullptr, WNOHANG);
 }
 
 }  // namespace uks::cli

@@ -334,11 +334,6 @@ class Builder {
       add_file("/etc/shadow", std::move(shadow), 0640);
     if (scope_.host.kind("/etc/gshadow") != FileKind::kMissing)
       add_file("/etc/gshadow", std::move(gshadow), 0640);
-    for (const char* path :
-         {"/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/sys/devices/system/cpu/online"}) {
-      if (auto text = scope_.host.read_text(path, 1 << 20))
-        view_.config.host_texts[path] = std::move(*text);
-    }
   }
 
   template <typename F>
