@@ -133,7 +133,9 @@ bool TrapPlatform::nobody_is_left() {
   Shard* const shard = current_worker_.shard;
   if (!shard) return true;
   const std::lock_guard role(shard->role_mutex);
-  return std::all_of(shard->busy.begin(), shard->busy.end(), [](bool busy) { return busy; });
+  if (shard->workers < kWorkers && !shard->refused) return false;
+  return std::all_of(shard->busy.begin(), shard->busy.begin() + shard->workers,
+                     [](bool busy) { return busy; });
 }
 
 // False: the process is dead, or does not obey.

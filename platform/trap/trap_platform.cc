@@ -67,8 +67,8 @@ void TrapPlatform::start(PlatformClient& client, unsigned pool_size) {
   client_ = &client;
   full_pool_ = pool_size;
   for (auto& shard : shards_) {
-    for (unsigned i = 0; i < kWorkers; i++)
-      shard->workers[i] = std::thread([this, &shard, i] { work(*shard, i); });
+    const std::lock_guard role(shard->role_mutex);
+    for (unsigned i = 0; i < kFirstWorkers; i++) CHECK(add_worker(*shard));
   }
   watcher_ = std::thread([this] { watch(); });
   for (auto& shard : shards_) traced_ |= shard->notifier->traces();
@@ -89,6 +89,31 @@ uint64_t TrapPlatform::new_token() {
 // ---- Threads that serve
 
 thread_local TrapPlatform::Worker TrapPlatform::current_worker_;
+
+struct TrapPlatform::NewWorker {
+  TrapPlatform& platform;
+  Shard& shard;
+  unsigned index;
+};
+
+void* TrapPlatform::begin_work(void* worker) {
+  const std::unique_ptr<NewWorker> self(static_cast<NewWorker*>(worker));
+  self->platform.work(self->shard, self->index);
+  return nullptr;
+}
+
+// Not std::thread, which ends the process where a limit of the host is reached: guests can see to
+// that.
+bool TrapPlatform::add_worker(Shard& shard) {
+  auto worker = std::make_unique<NewWorker>(*this, shard, shard.workers);
+  pthread_t thread;
+  shard.refused = pthread_create(&thread, nullptr, begin_work, worker.get()) != 0;
+  if (shard.refused) return false;
+  (void)worker.release();
+  pthread_detach(thread);
+  shard.workers++;
+  return true;
+}
 
 void TrapPlatform::work(Shard& shard, unsigned index) {
   current_worker_ = {&shard, index};
@@ -149,11 +174,12 @@ void TrapPlatform::lock_again() {
   if (!current_worker_.shard) others_away_--;
 }
 
-unsigned TrapPlatform::idle_worker(const Shard& shard) {
-  for (unsigned i = 0; i < kWorkers; i++) {
+unsigned TrapPlatform::idle_worker(Shard& shard) {
+  for (unsigned i = 0; i < shard.workers; i++) {
     if (!shard.busy[i] && i != shard.receiver) return i;
   }
-  return kWorkers;
+  if (shard.workers == kWorkers || !add_worker(shard)) return kWorkers;
+  return shard.workers - 1;
 }
 
 void TrapPlatform::let_another_receive() {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "platform/base/mutex.h"
+#include "platform/host/sanitizer_calls.h"
 #include "platform/platform.h"
 #include "platform/trap/zygote.h"
 
@@ -64,7 +65,11 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   size_t pooled() const { return pool_.size(); }
 
  private:
-  static constexpr unsigned kWorkers = 8;                   // per shard
+  static constexpr unsigned kWorkers = 8;  // at most, per shard
+  // At the start; the others when all are busy: threads are a good part of what a short command
+  // costs. The sanitizers' libraries make threads in ways of their own, which the sentry's filter
+  // does not know.
+  static constexpr unsigned kFirstWorkers = kSanitized ? kWorkers : 2;
   static constexpr int64_t kPatience = 5'000'000;           // ns
   static constexpr int64_t kWatchAfterwards = 500'000'000;  // ns that the watcher stays awake
 
@@ -75,8 +80,9 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
     Ref<AddressSpace> zygote_mm;
     bool zygote_idle = false;
     // At most one thread receives at a time (PITFALLS 1).
-    std::array<std::thread, kWorkers> workers;
     std::mutex role_mutex;
+    unsigned workers = 0;  // that exist, by index
+    bool refused = false;  // the host would not have one more thread
     std::condition_variable role_changed;
     std::atomic<unsigned> receiver{0};  // index of the worker that has the role
     std::array<bool, kWorkers> busy{};  // it handles a notification
@@ -90,8 +96,11 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
     unsigned index = 0;
   };
   static thread_local Worker current_worker_;
-  // An idle worker of a shard, beside the receiver, or kWorkers. With the role mutex held.
-  static unsigned idle_worker(const Shard& shard);
+  // An idle worker of a shard, beside the receiver; if there is none, a new one. kWorkers: the
+  // shard has so many, or the host refuses more. With the role mutex held.
+  unsigned idle_worker(Shard& shard);
+  // One more worker. False: the host refuses. With the role mutex held.
+  bool add_worker(Shard& shard);
   struct Outgoing {
     Notifier* notifier;
     uint64_t id;
@@ -125,6 +134,8 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   // The hand-off for an answer with a descriptor.
   void turns_ended(GuestThread& thread, const Notification& n);
 
+  struct NewWorker;
+  static void* begin_work(void* worker);
   void work(Shard& shard, unsigned index);
   // Hands the receiver's role on where a worker has been blocked for too long. Sleeps while nobody
   // blocks.

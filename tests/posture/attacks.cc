@@ -400,6 +400,15 @@ void Attacker::new_processes() {
   end_child(attempt("clone", SYS_clone, SIGCHLD, 0, 0, 0, 0));
   end_child(
       attempt("clone_thread", SYS_clone, CLONE_VM | CLONE_THREAD | CLONE_SIGHAND, 0, 0, 0, 0));
+  // One flag more or less than a thread of the C library's.
+  constexpr uint64_t kThread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                               CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |
+                               CLONE_CHILD_CLEARTID;
+  for (int bit = 0; bit < 64; bit++) {
+    char name[32];
+    snprintf(name, sizeof name, "clone_but_%d", bit);
+    end_child(attempt(name, SYS_clone, kThread ^ uint64_t{1} << bit, 0, 0, 0, 0));
+  }
   struct clone_args_ {
     uint64_t words[11];
   } args{};

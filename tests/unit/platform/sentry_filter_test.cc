@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/audit.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <random>
 #include <set>
@@ -44,6 +46,18 @@ bool ever_allowed(int32_t nr) {
   return false;
 }
 
+TEST(SentryFilter, ThreadsButNoProcesses) {
+  constexpr uint64_t kThread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                               CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |
+                               CLONE_CHILD_CLEARTID;
+  EXPECT_EQ(verdict(SYS_clone, {kThread}), kAllow);
+  for (int bit = 0; bit < 64; bit++)
+    EXPECT_EQ(verdict(SYS_clone, {kThread ^ uint64_t{1} << bit}), kTrap) << bit;
+  for (const uint64_t flags : {uint64_t{0}, uint64_t{SIGCHLD}, uint64_t{CLONE_VM | CLONE_VFORK}})
+    EXPECT_EQ(verdict(SYS_clone, {flags}), kTrap);
+  EXPECT_EQ(verdict(SYS_clone3, {}), uint32_t{SECCOMP_RET_ERRNO | ENOSYS});
+}
+
 TEST(SentryFilter, NothingThatReachesTheHost) {
   const int32_t never[] = {SYS_open,
                            SYS_openat,
@@ -55,7 +69,6 @@ TEST(SentryFilter, NothingThatReachesTheHost) {
                            SYS_execveat,
                            SYS_fork,
                            SYS_vfork,
-                           SYS_clone,
                            SYS_clone3,
                            SYS_unshare,
                            SYS_setns,
