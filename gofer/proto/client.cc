@@ -28,7 +28,7 @@ Writer request_for(Op op) {
 }
 
 std::span<char> answer_buffer() {
-  thread_local std::unique_ptr<char[]> buffer(new char[kMaxMessage]);
+  thread_local const auto buffer = std::make_unique_for_overwrite<char[]>(kMaxMessage);
   return {buffer.get(), kMaxMessage};
 }
 
@@ -148,6 +148,27 @@ Result<WalkResult> GoferClient::walk(NodeId start, std::span<const std::string_v
   uint32_t count = r.u32();
   if (count > names.size()) return Err(EIO);
   for (uint32_t i = 0; i < count; ++i) result.steps.push_back(r.node());
+  result.target = r.string(kMaxLinkTarget);
+  if (!r.done()) return Err(EIO);
+  return result;
+}
+
+Result<std::vector<Looked>> GoferClient::look_each(NodeId dir,
+                                                   std::span<const std::string_view> names) {
+  if (names.size() > kMaxWalkNames) return Err(ENAMETOOLONG);
+  Writer w = request_for(Op::kLookEach);
+  w.u64(dir);
+  w.u32(static_cast<uint32_t>(names.size()));
+  for (std::string_view name : names) w.string(name);
+  Answer answer = TRY(call(w, false));
+  Reader r(answer.bytes);
+  std::vector<Looked> result(names.size());
+  for (Looked& looked : result) {
+    looked.error = Errno{r.i32()};
+    if (looked.error.value != 0) continue;
+    looked.node = r.node();
+    looked.target = r.string(kMaxLinkTarget);
+  }
   if (!r.done()) return Err(EIO);
   return result;
 }

@@ -36,6 +36,8 @@ class GoferClient {
   // Looks up names one below the other (no "", ".", ".."; at most kMaxWalkNames) and returns id and
   // attributes of each. Links are not followed. Fails as a whole only if `start` is unusable.
   Result<WalkResult> walk(NodeId start, std::span<const std::string_view> names);
+  // Looks up several names of one directory; an answer for each (at most kMaxWalkNames).
+  Result<std::vector<Looked>> look_each(NodeId dir, std::span<const std::string_view> names);
   // One name. ENOENT if missing.
   Result<NodeAttr> lookup(NodeId dir, std::string_view name);
   Result<Attr> getattr(NodeId node);

@@ -52,6 +52,7 @@ enum class Op : uint32_t {
   kFsync,
   kForget,
   kWrite,
+  kLookEach,
 };
 
 // Message layout (little endian, no padding): request = u32 op, u32 seq, arguments; answer = u32
@@ -107,6 +108,14 @@ struct NodeAttr {
 struct WalkResult {
   std::vector<NodeAttr> steps;
   Errno error{0};
+  std::string target;  // of the last step, if that is a link; may be empty: ask
+};
+
+// One name of several in a directory.
+struct Looked {
+  Errno error{0};  // 0: `node` is it
+  NodeAttr node;
+  std::string target;  // as in WalkResult
 };
 
 struct OpenedFile {

@@ -3,6 +3,8 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "gofer/server/host_fs.h"
 #include "gofer/server/server.h"
 
@@ -40,6 +42,50 @@ Result<Server::Step> Server::look_up(const Ref<Node>& dir_node, const RuleState&
   return step;
 }
 
+// Of a link that was just looked up; empty if it is another by now, or not to be read.
+std::string Server::target_of(int dir_fd, const std::string& name, const Step& link) {
+  if (link.rules.action == Action::kDeny) return {};  // as readlink()
+  const auto fd = open_beneath(dir_fd, name.c_str(), O_PATH | O_NOFOLLOW);
+  if (!fd) return {};
+  const auto attr = stat_at(fd->get(), "");
+  if (!attr || !attr->is_symlink() || !link.node->is(*attr)) return {};
+  char target[kMaxLinkTarget];
+  const ssize_t size = ::readlinkat(fd->get(), "", target, sizeof target);
+  return size < 0 ? std::string() : std::string(target, static_cast<size_t>(size));
+}
+
+Result<void> Server::look_each(Reader& in, Writer& out) {
+  const NodeId id = in.u64();
+  const uint32_t count = in.u32();
+  if (!in.ok() || count > kMaxWalkNames) return Err(EINVAL);
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < count && in.ok(); ++i) names.emplace_back(in.string(kMaxMessage));
+  if (!in.done()) return Err(EINVAL);
+  std::shared_lock lock(names_lock_);
+  const Handle dir = TRY(find_directory(id));
+  size_t room = kMaxMessage / 4;  // for targets: what an answer has no room for would be lost
+  for (const std::string& name : names) {
+    Errno error{check_name(name)};
+    std::optional<Step> step;
+    if (error.value == 0) {
+      auto found = look_up(dir.at.node, dir.at.rules, dir.fd, dir.attr, name);
+      if (found) {
+        step = std::move(*found);
+      } else {
+        error = found.error();
+      }
+    }
+    out.i32(error.value);
+    if (!step) continue;
+    out.node({step->node->id, shown(step->attr, step->rules, dir.at.tree())});
+    std::string target;
+    if (step->attr.is_symlink() && room >= kMaxLinkTarget) target = target_of(dir.fd, name, *step);
+    room -= target.size();
+    out.string(target);
+  }
+  return {};
+}
+
 Result<void> Server::walk(Reader& in, Writer& out) {
   NodeId start = in.u64();
   uint32_t count = in.u32();
@@ -58,6 +104,7 @@ Result<void> Server::walk(Reader& in, Writer& out) {
   UniqueFd below;  // owns dir_fd once it is not the handle's
   int error = 0;
   std::vector<NodeAttr> steps;
+  std::string target;
   for (size_t i = 0; i < names.size(); ++i) {
     error = check_name(names[i]);
     if (error == 0 && !attr.is_directory()) error = ENOTDIR;
@@ -68,6 +115,7 @@ Result<void> Server::walk(Reader& in, Writer& out) {
       break;
     }
     steps.push_back({step->node->id, shown(step->attr, step->rules, *node->tree)});
+    if (step->attr.is_symlink()) target = target_of(dir_fd, names[i], *step);
     if (i + 1 == names.size() || step->attr.is_symlink()) break;
     if (step->attr.is_directory()) {
       UniqueFd next = std::move(step->fd);
@@ -94,6 +142,7 @@ Result<void> Server::walk(Reader& in, Writer& out) {
   out.i32(error);
   out.u32(static_cast<uint32_t>(steps.size()));
   for (const NodeAttr& step : steps) out.node(step);
+  out.string(target);
   return {};
 }
 

@@ -63,7 +63,7 @@ std::vector<int> Server::descriptors() const {
 }
 
 void Server::serve(int socket) {
-  auto buffer = std::make_unique<char[]>(kMaxMessage);
+  auto buffer = std::make_unique_for_overwrite<char[]>(kMaxMessage);
   while (true) {
     auto packet = receive_packet(socket, {buffer.get(), kMaxMessage});
     if (!packet || packet->bytes.empty()) return;
@@ -95,6 +95,8 @@ Result<void> Server::dispatch(Op op, Reader& in, Writer& out, UniqueFd& fd) {
       return attach(in, out);
     case Op::kWalk:
       return walk(in, out);
+    case Op::kLookEach:
+      return look_each(in, out);
     case Op::kGetattr:
       return getattr(in, out);
     case Op::kSetattr:

@@ -100,7 +100,9 @@ class Server {
 
   // handlers_lookup.cc
   Result<void> attach(Reader& in, Writer& out);
+  static std::string target_of(int dir_fd, const std::string& name, const Step& link);
   Result<void> walk(Reader& in, Writer& out);
+  Result<void> look_each(Reader& in, Writer& out);
   Result<void> getattr(Reader& in, Writer& out);
   Result<void> readlink(Reader& in, Writer& out);
   Result<void> readdir(Reader& in, Writer& out);

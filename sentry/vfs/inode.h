@@ -70,6 +70,8 @@ class Inode : public RefCounted {
   virtual void doubt(std::string_view name) { (void)name; }
   // A hint before lookups of names[0], then names[1] in it, …: fetch them in one go.
   virtual void prefetch(std::span<const std::string_view> names) { (void)names; }
+  // A hint before lookups of several names in this directory.
+  virtual void prefetch_each(std::span<const std::string_view> names) { (void)names; }
   // Makes a regular file, fifo, socket or device node. EEXIST.
   virtual Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node);
   virtual Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node);

@@ -3,6 +3,8 @@
 
 #include <sys/mount.h>
 
+#include <set>
+
 #include "sentry/fs/dev/dev.h"
 #include "sentry/fs/goferfs/gofer_fs.h"
 #include "sentry/fs/overlay/overlay.h"
@@ -47,7 +49,10 @@ class Builder {
       : kernel_(kernel), config_(config), client_(client) {}
 
   Result<Ref<MountNamespace>> build() {
-    for (const ViewMount& m : config_.mounts) TRY(add(m));
+    for (const ViewMount& m : config_.mounts) {
+      TRY(add(m));
+      if (&m == &config_.mounts.front()) expect_names(*ns_->root()->root()->inode());
+    }
     if (!ns_) return Err(EINVAL);
     for (const ViewFile& f : config_.files) TRY(place(f));
     for (auto& m : ns_->mounts()) {
@@ -58,6 +63,30 @@ class Builder {
   }
 
  private:
+  // What is about to be looked up in the root directory, and by almost every program: each name of
+  // its own would be a message to the gofer and back.
+  void expect_names(Inode& root) {
+    std::set<std::string> names{"bin", "lib", "lib64", "usr"};
+    const auto add_first = [&](const std::string& path) {
+      const auto parts = split(path);
+      if (!parts.empty()) names.insert(parts[0]);
+    };
+    for (const ViewMount& m : config_.mounts) add_first(m.target);
+    for (const ViewFile& f : config_.files) add_first(f.path);
+    prefetch(root, names);
+    // The generated files are all there; what the dynamic linker asks for comes along.
+    std::set<std::string> in_etc{"ld.so.cache", "ld.so.preload"};
+    for (const ViewFile& f : config_.files) {
+      const auto parts = split(f.path);
+      if (parts.size() == 2 && parts[0] == "etc") in_etc.insert(parts[1]);
+    }
+    if (const auto etc = root.find("etc"); etc && *etc && (*etc)->is_dir()) prefetch(**etc, in_etc);
+  }
+  static void prefetch(Inode& dir, const std::set<std::string>& names) {
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    dir.prefetch_each(views);
+  }
+
   struct Root {
     Ref<Inode> inode;
     const char* source;

@@ -115,6 +115,7 @@ class GoferInode : public Inode {
   Result<Ref<Inode>> find(std::string_view name) override;
   void doubt(std::string_view name) override;
   void prefetch(std::span<const std::string_view> names) override;
+  void prefetch_each(std::span<const std::string_view> names) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> symlink(std::string_view name, std::string_view target,
@@ -142,6 +143,8 @@ class GoferInode : public Inode {
 
  private:
   friend class GoferFs;
+  // `target`: a link's, as the gofer said with the node; may be empty.
+  void note_target(std::string target);
   struct Name {
     Ref<GoferInode> inode;  // null: absent
     MonotonicNs until = 0;

@@ -153,15 +153,17 @@ Result<Ref<Inode>> GoferInode::find(std::string_view name) {
   std::string key(name);
   uint32_t changes = changes_;
   gofer::NodeId id = id_;
-  auto node = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.lookup(id, key); });
-  if (!node) {
-    if (node.error() == ENOENT) {
-      if (changes == changes_) set_name(key, {});
-      return Ref<Inode>();
-    }
-    return Err(node.error());
+  const std::string_view one = key;
+  auto walked =
+      TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.walk(id, std::span(&one, 1)); }));
+  if (walked.error == ENOENT) {
+    if (changes == changes_) set_name(key, {});
+    return Ref<Inode>();
   }
-  auto inode = gofer_fs().inode_for(*node);
+  if (walked.error.value != 0) return Err(walked.error);
+  if (walked.steps.size() != 1) return Err(EIO);
+  auto inode = gofer_fs().inode_for(walked.steps[0]);
+  inode->note_target(std::move(walked.target));
   if (changes == changes_) set_name(key, inode);
   return Ref<Inode>(std::move(inode));
 }
@@ -190,8 +192,34 @@ void GoferInode::prefetch(std::span<const std::string_view> names) {
     if (i > 0 || changes == at->changes_) at->set_name(copies[i], inode);
     at = std::move(inode);
   }
+  if (!walked->steps.empty()) at->note_target(std::move(walked->target));
   if (walked->error == ENOENT && walked->steps.size() < copies.size() && at->is_dir())
     at->set_name(copies[walked->steps.size()], {});
+}
+
+void GoferInode::prefetch_each(std::span<const std::string_view> names) {
+  Ref<GoferInode> self(this);
+  const std::vector<std::string> copies(names.begin(), names.end());
+  const std::vector<std::string_view> views(copies.begin(), copies.end());
+  const gofer::NodeId id = id_;
+  const uint32_t changes = changes_;
+  auto looked = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.look_each(id, views); });
+  if (!looked) return;
+  for (size_t i = 0; i < looked->size(); ++i) {
+    gofer::Looked& one = (*looked)[i];
+    Ref<GoferInode> inode;
+    if (one.error.value == 0) {
+      inode = gofer_fs().inode_for(one.node);
+      inode->note_target(std::move(one.target));
+    } else if (one.error != ENOENT) {
+      continue;
+    }
+    if (changes == changes_) set_name(copies[i], std::move(inode));
+  }
+}
+
+void GoferInode::note_target(std::string target) {
+  if (is_link() && !link_target_ && !target.empty()) link_target_ = std::move(target);
 }
 
 void GoferInode::changed(uint32_t version, const gofer::Attr& after) {

@@ -152,6 +152,12 @@ void OverlayInode::prefetch(std::span<const std::string_view> names) {
   dir->prefetch(names);
 }
 
+void OverlayInode::prefetch_each(std::span<const std::string_view> names) {
+  if (!merges()) return;
+  const Ref<Inode> dir = lower_;
+  dir->prefetch_each(names);
+}
+
 Result<std::vector<DirEntry>> OverlayInode::list() {
   Ref<OverlayInode> self(this);
   std::vector<DirEntry> below;

@@ -64,6 +64,7 @@ class OverlayInode : public Inode {
   Result<void> setattr(const SetAttr& changes) override;
   Result<Ref<Inode>> find(std::string_view name) override;
   void prefetch(std::span<const std::string_view> names) override;
+  void prefetch_each(std::span<const std::string_view> names) override;
   Result<Ref<Inode>> mknod(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> mkdir(std::string_view name, const NewNode& node) override;
   Result<Ref<Inode>> symlink(std::string_view name, std::string_view target,

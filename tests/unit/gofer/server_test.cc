@@ -36,6 +36,7 @@ TEST_F(GoferServer, WalkStopsWhereItMust) {
   EXPECT_EQ(result->error.value, 0);
   ASSERT_EQ(result->steps.size(), 2u);
   EXPECT_TRUE(result->steps[1].attr.is_symlink());
+  EXPECT_EQ(result->target, "b");
 
   std::string_view missing[] = {"a", "no", "c"};
   result = client_->walk(top_, missing);
@@ -48,6 +49,64 @@ TEST_F(GoferServer, WalkStopsWhereItMust) {
   ASSERT_TRUE(result);
   EXPECT_EQ(result->error.value, ENOTDIR);
   EXPECT_EQ(result->steps.size(), 3u);
+}
+
+TEST_F(GoferServer, EachOfSeveralNames) {
+  put("d/file", "xy");
+  put("d/secret");
+  put("d/gone");
+  put("d/sub/x");
+  ASSERT_EQ(::symlink("file", host("d/link").c_str()), 0);
+  ASSERT_EQ(::symlink("file", host("d/secret_link").c_str()), 0);
+  start({{"/d/secret", Action::kDeny, true},
+         {"/d/secret_link", Action::kDeny, true},
+         {"/d/gone", Action::kAbsent, true}});
+  const NodeId dir = look("d")->id;
+  const std::string_view names[] = {"file", "secret", "gone", "no",   "link",       "..",
+                                    "sub",  "",       "a/b",  "file", "secret_link"};
+  const auto each = client_->look_each(dir, names);
+  ASSERT_TRUE(each);
+  ASSERT_EQ(each->size(), std::size(names));
+  // What is denied is there; its target is not told.
+  const int errors[] = {0, 0, ENOENT, ENOENT, 0, EINVAL, 0, EINVAL, EINVAL, 0, 0};
+  for (size_t i = 0; i < each->size(); i++) {
+    EXPECT_EQ((*each)[i].error.value, errors[i]) << names[i];
+    EXPECT_EQ((*each)[i].node.id != kNoNode, errors[i] == 0) << names[i];
+    EXPECT_EQ((*each)[i].target, names[i] == "link" ? "file" : "") << names[i];
+  }
+  EXPECT_EQ((*each)[0].node.attr.size, 2u);
+  EXPECT_EQ((*each)[0].node.id, (*each)[9].node.id);
+  EXPECT_TRUE((*each)[6].node.attr.is_directory());
+  const std::string_view hidden_link[] = {"d", "secret_link"};
+  const auto walked = client_->walk(top_, hidden_link);
+  EXPECT_EQ(walked->steps.size(), 2u);
+  EXPECT_EQ(walked->target, "");
+  EXPECT_EQ(error_of(client_->readlink(walked->steps[1].id)), EACCES);
+  EXPECT_TRUE(client_->look_each(dir, {})->empty());
+  const std::string_view one[] = {"x"};
+  EXPECT_EQ(error_of(client_->look_each((*each)[0].node.id, one)), ENOTDIR);
+  EXPECT_EQ(error_of(client_->look_each(12345, one)), error_of(client_->getattr(12345)));
+}
+
+// Targets have no room without end: the names are more important.
+TEST_F(GoferServer, EachOfManyLongLinks) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 200; i++) {
+    names.push_back("link" + std::to_string(i));
+    ASSERT_EQ(::symlink(std::string(4000, 'x').c_str(), host(names.back()).c_str()), 0);
+  }
+  start();
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const auto each = client_->look_each(top_, views);
+  ASSERT_TRUE(each);
+  size_t with_target = 0;
+  for (const Looked& looked : *each) {
+    EXPECT_EQ(looked.error.value, 0);
+    EXPECT_TRUE(looked.node.attr.is_symlink());
+    with_target += looked.target.size() == 4000;
+  }
+  EXPECT_GE(with_target, 1u);
+  EXPECT_EQ(*client_->readlink(each->back().node.id), std::string(4000, 'x'));
 }
 
 TEST_F(GoferServer, HostileNames) {
