@@ -70,6 +70,9 @@ std::vector<std::string> other_names(const std::vector<HostMount>& mounts, const
   }
   std::vector<std::string> names;
   if (!home) return names;
+  // Of most file systems there is one mount: nothing of it has another name.
+  const auto same = [&](const HostMount& m) { return m.device == home->device; };
+  if (std::ranges::count_if(mounts, same) == 1) return names;
   const std::string place = append(home->root, tail_below(path, home->target));
   for (const HostMount& m : mounts) {
     if (m.device != home->device) continue;

@@ -28,9 +28,11 @@ const Shown* ViewScope::shown_above(const std::string& path) const {
 
 std::string ViewScope::secret_above(const std::string& path) const {
   for (const std::string& home : homes) {
+    if (!is_below(path, home)) continue;
+    const std::string_view tail = std::string_view(path).substr(home == "/" ? 1 : home.size() + 1);
     for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
       for (const std::string_view secret : list) {
-        if (is_at_or_below(path, join(home, secret))) return join(home, secret);
+        if (is_at_or_below(tail, secret)) return join(home, secret);
       }
     }
   }
