@@ -69,11 +69,12 @@ void ask_keeper(uks::keeper::Channel& keeper, const Target& t, Report& report) {
 }  // namespace
 
 // What the linker calls instead of uks::dispatch_call(Task&) and sigaction(2).
-extern "C" {
-uks::Result<int64_t> __real__ZN3uks13dispatch_callERNS_4TaskE(uks::Task& task);
-uks::Result<int64_t> __wrap__ZN3uks13dispatch_callERNS_4TaskE(uks::Task& task) {
-  if (task.syscall_nr != posture::kAttackCall)
-    return __real__ZN3uks13dispatch_callERNS_4TaskE(task);
+uks::Result<int64_t> real_dispatch_call(uks::Task& task) __asm__(
+    "__real__ZN3uks13dispatch_callERNS_4TaskE");
+uks::Result<int64_t> wrap_dispatch_call(uks::Task& task) __asm__(
+    "__wrap__ZN3uks13dispatch_callERNS_4TaskE");
+uks::Result<int64_t> wrap_dispatch_call(uks::Task& task) {
+  if (task.syscall_nr != posture::kAttackCall) return real_dispatch_call(task);
   if (task.syscall_args[1] == posture::kAttackInt80) {
     long result = 20;  // getpid of i386
     __asm__ volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
@@ -90,6 +91,7 @@ uks::Result<int64_t> __wrap__ZN3uks13dispatch_callERNS_4TaskE(uks::Task& task) {
   return static_cast<int64_t>(size);
 }
 
+extern "C" {
 int __real_sigaction(int signo, const struct sigaction* action, struct sigaction* old);
 int __wrap_sigaction(int signo, const struct sigaction* action, struct sigaction* old) {
   if (signo != SIGSYS || !action || !(action->sa_flags & SA_SIGINFO))

@@ -131,8 +131,8 @@ TEST_F(HostFiles, DescriptorsOfOneTerminalShareIt) {
   EXPECT_EQ(read(*first, 10), "error " + std::to_string(EAGAIN));
   ASSERT_EQ(::write(master, "line\n", 5), 5);
   EXPECT_EQ(read(*first, 10), "line\n");
-  one.group->session->terminal =
-      nullptr;  // as the end of the session's leader does: they hold each other
+  leave_terminal(*one.group);  // as at the leader's end: terminal and stream hold each other
+  EXPECT_EQ(controlling_terminal_device(*one.group), 0u);
   close(master);
 }
 
