@@ -30,7 +30,8 @@ status in_time 3 --timeout 1m -- sh -c 'exit 3'
 # Starts `uks exec -- sh -c SCRIPT` in the background and waits until it has written "ready".
 start() {
   fresh
-  "${clean_env[@]}" "$UKS" exec --quiet -- sh -c "$1" >"$base/out" 2>"$base/err" </dev/null &
+  "${clean_env[@]}" "$UKS" exec --quiet --log-level debug --log-file "$base/log" -- sh -c "$1" \
+    >"$base/out" 2>"$base/err" </dev/null &
   keeper=$!
   local i
   for ((i = 0; i < 100; i++)); do
@@ -60,6 +61,7 @@ signal_reaches_the_guest() {
   grep -q got "$base/out" && ((rc == 5)) && return
   echo "status $rc"
   cat "$base/out" "$base/err"
+  tail -20 "$base/log"
   return 1
 }
 check sigterm signal_reaches_the_guest TERM
@@ -75,7 +77,12 @@ death_of() {
     keeper) victim=$keeper ;;
     *) victim=$(pgrep -P "$keeper" -f -- "--role=$1") ;;
   esac
-  [[ -n $victim && -n $all ]] || { echo "no processes found"; return 1; }
+  [[ -n $victim && -n $all ]] || {
+    echo "no processes found (keeper $keeper: $(ps -o stat,args -p "$keeper"))"
+    cat "$base/out" "$base/err"
+    tail -5 "$base/log"
+    return 1
+  }
   kill -9 "$victim"
   sleep 1
   if alive $all; then
@@ -221,7 +228,9 @@ elif case == "quit":
     expect(r"caught")
     expect(r"code=9")
 elif case == "stop":
-    keys(uks + "sh -c 'stty -echo; echo up; sleep 60; stty echo'\n")
+    # exec: a shell that waits in vfork(2) for a child that has stopped already is not stopped itself,
+    # here as outside.
+    keys(uks + "sh -c 'stty -echo; echo up; exec sleep 60'\n")
     expect(r"up\r?\n")
     keys("\x1a")
     expect(r"Stopped")
