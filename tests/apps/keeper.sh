@@ -169,6 +169,9 @@ import os, pty, re, select, signal, subprocess, sys, termios, time
 uks = os.environ["UKS"] + " exec --quiet -- "
 pid, fd = pty.fork()
 if pid == 0:
+    # In the background of a script they are ignored, and stay so.
+    for signo in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):
+        signal.signal(signo, signal.SIG_DFL)
     os.execvp("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
 text = ""
 def expect(pattern, seconds=15):
