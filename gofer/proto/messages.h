@@ -108,7 +108,7 @@ struct NodeAttr {
 struct WalkResult {
   std::vector<NodeAttr> steps;
   Errno error{0};
-  std::string target;  // of the last step, if that is a link; may be empty: ask
+  std::string target;  // of a link that the walk stopped at on the way; may be empty: ask
 };
 
 // One name of several in a directory.

@@ -115,8 +115,13 @@ Result<void> Server::walk(Reader& in, Writer& out) {
       break;
     }
     steps.push_back({step->node->id, shown(step->attr, step->rules, *node->tree)});
-    if (step->attr.is_symlink()) target = target_of(dir_fd, names[i], *step);
-    if (i + 1 == names.size() || step->attr.is_symlink()) break;
+    if (i + 1 == names.size()) break;
+    if (step->attr.is_symlink()) {
+      // On the way it will be followed. Of the last name nobody knows, and reading a link is an
+      // access: its time would change by an lstat(2).
+      target = target_of(dir_fd, names[i], *step);
+      break;
+    }
     if (step->attr.is_directory()) {
       UniqueFd next = std::move(step->fd);
       if (!next) {

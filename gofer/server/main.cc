@@ -103,14 +103,15 @@ int gofer_main(int config_fd, std::span<const int> connections, int log_fd) {
   for (int socket : connections.subspan(1)) {
     workers.push_back({&crew, socket, {}});
     if (::pthread_create(&workers.back().thread, &attributes, run_worker, &workers.back()) != 0) {
-      return fail("cannot make a thread");
+      // Not return: those that there are wait for what would be destroyed.
+      ::_exit(fail("the host refuses threads: a limit of processes is too low"));
     }
   }
   {
     std::unique_lock lock(crew.mutex);
     crew.changed.wait(lock, [&] { return crew.arrived == workers.size(); });
     if (!install_filter(*server, connections, log_fd))
-      return fail("cannot install the system call filter");
+      ::_exit(fail("cannot install the system call filter"));
     crew.open = true;
     crew.changed.notify_all();
   }

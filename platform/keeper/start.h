@@ -10,7 +10,7 @@ namespace uks::keeper {
 // What the sentry has to know to make zygotes and threads.
 struct Preparation {
   std::string platform;   // auto, trap, ptrace
-  std::string log_level;  // as in SandboxConfig
+  std::string log_level;  // as --log-level takes it
 };
 
 // The keeper's part. The host's errno; EMSGSIZE: the texts are too long.

@@ -15,6 +15,7 @@
 
 #include "platform/base/fd_message.h"
 #include "platform/base/log.h"
+#include "platform/base/thread.h"
 #include "platform/channel/slot.h"
 
 namespace uks {
@@ -73,11 +74,9 @@ Result<std::unique_ptr<Tracer>> Tracer::start(Zygote& zygote) {
   std::condition_variable attached;
   std::optional<int> error;
   std::unique_lock lock(mutex);
-  tracer->thread_ =
-      std::thread([&, t = tracer.get()] { t->run(zygote.pid, mutex, attached, error); });
+  TRY(start_thread([&, t = tracer.get()] { t->run(zygote.pid, mutex, attached, error); }));
   attached.wait(lock, [&] { return error.has_value(); });
   if (*error == 0) return tracer;
-  tracer->thread_.join();
   return Err(*error);
 }
 

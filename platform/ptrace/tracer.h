@@ -15,7 +15,6 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -73,7 +72,6 @@ class Tracer final : public Notifier {
   int64_t donation_result(pid_t tid, const user_regs_struct& registers);
   Result<void> enqueue(Command command);
 
-  std::thread thread_;
   pid_t thread_id_ = 0;
   UniqueFd sending_, receiving_;
 

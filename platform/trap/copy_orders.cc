@@ -133,7 +133,7 @@ bool TrapPlatform::nobody_is_left() {
   Shard* const shard = current_worker_.shard;
   if (!shard) return true;
   const std::lock_guard role(shard->role_mutex);
-  if (shard->workers < kWorkers && !shard->refused) return false;
+  if (shard->workers < kWorkers && shard->refused_at == 0) return false;
   return std::all_of(shard->busy.begin(), shard->busy.begin() + shard->workers,
                      [](bool busy) { return busy; });
 }

@@ -16,6 +16,7 @@
 
 #include "platform/base/check.h"
 #include "platform/base/log.h"
+#include "platform/base/thread.h"
 #include "platform/channel/shared_cell.h"
 
 namespace uks {
@@ -63,16 +64,18 @@ TrapPlatform::TrapPlatform(Mutex& kernel_lock, keeper::Channel& keeper, const St
 
 TrapPlatform::~TrapPlatform() = default;
 
-void TrapPlatform::start(PlatformClient& client, unsigned pool_size) {
+Result<void> TrapPlatform::start(PlatformClient& client, unsigned pool_size) {
   client_ = &client;
   full_pool_ = pool_size;
   for (auto& shard : shards_) {
     const std::lock_guard role(shard->role_mutex);
-    for (unsigned i = 0; i < kFirstWorkers; i++) CHECK(add_worker(*shard));
+    for (unsigned i = 0; i < kFirstWorkers; i++) {
+      if (!add_worker(*shard)) return Err(EAGAIN);
+    }
   }
-  watcher_ = std::thread([this] { watch(); });
+  TRY(start_thread([this] { watch(); }));
   for (auto& shard : shards_) traced_ |= shard->notifier->traces();
-  reaper_ = std::thread([this] { reap(); });
+  return start_thread([this] { reap(); });
 }
 
 GuestThread* TrapPlatform::new_thread(const Ref<AddressSpace>& mm, unsigned index) {
@@ -90,29 +93,27 @@ uint64_t TrapPlatform::new_token() {
 
 thread_local TrapPlatform::Worker TrapPlatform::current_worker_;
 
-struct TrapPlatform::NewWorker {
-  TrapPlatform& platform;
-  Shard& shard;
-  unsigned index;
-};
-
-void* TrapPlatform::begin_work(void* worker) {
-  const std::unique_ptr<NewWorker> self(static_cast<NewWorker*>(worker));
-  self->platform.work(self->shard, self->index);
-  return nullptr;
+bool TrapPlatform::add_worker(Shard& shard) {
+  if (shard.refused_at != 0 && monotonic_ns() - shard.refused_at < kRefusalLasts) return false;
+  const unsigned index = shard.workers;
+  if (!start_thread([this, &shard, index] { work(shard, index); })) {
+    if (shard.refused_at == 0 && shard.workers >= kFirstWorkers)
+      LOG_WARN("the host refuses more threads: {} of {} workers serve", shard.workers, kWorkers);
+    shard.refused_at = monotonic_ns();
+    return false;
+  }
+  shard.workers++;
+  shard.refused_at = 0;
+  return true;
 }
 
-// Not std::thread, which ends the process where a limit of the host is reached: guests can see to
-// that.
-bool TrapPlatform::add_worker(Shard& shard) {
-  auto worker = std::make_unique<NewWorker>(*this, shard, shard.workers);
-  pthread_t thread;
-  shard.refused = pthread_create(&thread, nullptr, begin_work, worker.get()) != 0;
-  if (shard.refused) return false;
-  (void)worker.release();
-  pthread_detach(thread);
-  shard.workers++;
-  return true;
+void TrapPlatform::make_all_workers() {
+  if (std::exchange(all_workers_, true)) return;
+  for (auto& shard : shards_) {
+    const std::lock_guard role(shard->role_mutex);
+    while (shard->workers < kWorkers && add_worker(*shard)) {
+    }
+  }
 }
 
 void TrapPlatform::work(Shard& shard, unsigned index) {
@@ -175,8 +176,9 @@ void TrapPlatform::lock_again() {
 }
 
 unsigned TrapPlatform::idle_worker(Shard& shard) {
+  unsigned promised = shard.errand ? 1 : 0;
   for (unsigned i = 0; i < shard.workers; i++) {
-    if (!shard.busy[i] && i != shard.receiver) return i;
+    if (!shard.busy[i] && i != shard.receiver && promised-- == 0) return i;
   }
   if (shard.workers == kWorkers || !add_worker(shard)) return kWorkers;
   return shard.workers - 1;
@@ -397,6 +399,7 @@ Result<GuestThread*> TrapPlatform::clone(GuestThread& parent, const ClonePlan& p
       forked_ = true;
       pool_size_ = full_pool_;
     }
+    if (process_count() >= kManyProcesses) make_all_workers();
     mm = make_ref<AddressSpace>(keeper_, layout_, parent.mm().shard());
     mm->by_order = this;
     mm->window = TRY(Window::create());

@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -34,8 +33,9 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
                std::vector<StubFamily> families);
   ~TrapPlatform() override;
 
-  // Starts a worker for each listener and the reaper. `client` outlives the platform.
-  void start(PlatformClient& client, unsigned pool_size);
+  // Starts the first workers of each listener, the watcher and the reaper. `client` outlives the
+  // platform. EAGAIN: the host refuses threads.
+  Result<void> start(PlatformClient& client, unsigned pool_size);
 
   // ---- Platform
   void reply(GuestThread& thread, Reply reply) override;
@@ -66,10 +66,13 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
 
  private:
   static constexpr unsigned kWorkers = 8;  // at most, per shard
-  // At the start; the others when all are busy: threads are a good part of what a short command
-  // costs. The sanitizers' libraries make threads in ways of their own, which the sentry's filter
-  // does not know.
+  // At the start; the others when all are busy, or with this process of the guest: threads are a
+  // good part of what a short command costs. Processes count against the host's limits just as
+  // threads do: a guest that makes many must find the workers made. The sanitizers' libraries make
+  // threads in ways of their own, which the sentry's filter does not know.
   static constexpr unsigned kFirstWorkers = kSanitized ? kWorkers : 2;
+  static constexpr size_t kManyProcesses = 12;              // zygotes and fresh stubs included
+  static constexpr int64_t kRefusalLasts = 50'000'000;      // ns without another try
   static constexpr int64_t kPatience = 5'000'000;           // ns
   static constexpr int64_t kWatchAfterwards = 500'000'000;  // ns that the watcher stays awake
 
@@ -81,8 +84,8 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
     bool zygote_idle = false;
     // At most one thread receives at a time (PITFALLS 1).
     std::mutex role_mutex;
-    unsigned workers = 0;  // that exist, by index
-    bool refused = false;  // the host would not have one more thread
+    unsigned workers = 0;    // that exist, by index
+    int64_t refused_at = 0;  // CLOCK_MONOTONIC ns when the host would not have one more; 0: never
     std::condition_variable role_changed;
     std::atomic<unsigned> receiver{0};  // index of the worker that has the role
     std::array<bool, kWorkers> busy{};  // it handles a notification
@@ -101,6 +104,8 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   unsigned idle_worker(Shard& shard);
   // One more worker. False: the host refuses. With the role mutex held.
   bool add_worker(Shard& shard);
+  // Those that there is still room for. Without a role mutex.
+  void make_all_workers();
   struct Outgoing {
     Notifier* notifier;
     uint64_t id;
@@ -134,8 +139,6 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   // The hand-off for an answer with a descriptor.
   void turns_ended(GuestThread& thread, const Notification& n);
 
-  struct NewWorker;
-  static void* begin_work(void* worker);
   void work(Shard& shard, unsigned index);
   // Hands the receiver's role on where a worker has been blocked for too long. Sleeps while nobody
   // blocks.
@@ -171,8 +174,6 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   const StubLayout& layout_;
   PlatformClient* client_ = nullptr;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::thread reaper_;
-  std::thread watcher_;
   std::mutex watch_mutex_;
   std::condition_variable watch_changed_;
   std::atomic<bool> watching_{false};
@@ -184,7 +185,8 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   unsigned pool_size_ = 1;
   unsigned full_pool_ = 0;
   bool forked_ = false;
-  bool traced_ = false;  // stubs' threads are tracees
+  bool all_workers_ = false;  // have been made, as far as the host allowed
+  bool traced_ = false;       // stubs' threads are tracees
   unsigned in_the_making_ = 0;
   size_t next_shard_ = 0;  // whose zygote makes the next stub
   std::deque<GuestThread*> pool_;

@@ -59,10 +59,15 @@ bool tell_sentry(const ListenerMessage& message, int fd = -1) {
 
 // Sends descriptor 0 as soon as it exists. Runs in a process that shares the zygote's descriptors,
 // since the zygote itself cannot send any more once its filter stands (PITFALLS 7).
-[[noreturn]] void send_listener() {
+[[noreturn]] void send_listener(pid_t sentry) {
+  // Its parent is the zygote's: it ends with the sentry, and must not wait for a zygote that does.
+  syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   const ListenerMessage message{0, static_cast<int32_t>(syscall(SYS_getpid))};
-  for (int tries = 0; tries < 200'000; tries++) {
-    if (syscall(SYS_fcntl, 0, F_GETFD) >= 0 && tell_sentry(message, 0)) break;
+  for (int tries = 0; tries < 200'000 && syscall(SYS_getppid) == sentry; tries++) {
+    if (syscall(SYS_fcntl, 0, F_GETFD) >= 0) {
+      (void)tell_sentry(message, 0);
+      break;
+    }
     timespec pause{0, 20'000};
     syscall(SYS_nanosleep, &pause, nullptr);
   }
@@ -187,7 +192,7 @@ void place_descriptors(const Zygote& zygote, int socket) {
   if (zygote.way == HandOff::kTracer) enter_traced(program, stack, entry);
   const long helper =
       syscall(SYS_clone, CLONE_FILES | CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
-  if (helper == 0) send_listener();
+  if (helper == 0) send_listener(sentry);
   if (helper < 0) fail(errno);
   const long listener =
       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,

@@ -12,9 +12,9 @@
 
 #include <csignal>
 #include <cstring>
-#include <thread>
 
 #include "platform/base/log.h"
+#include "platform/base/thread.h"
 #include "platform/host/sentry_filter.h"
 #include "platform/keeper/fds.h"
 #include "platform/keeper/start.h"
@@ -294,7 +294,7 @@ bool Boot::start_first_process() {
     const uint64_t refills = dispatcher_->refills();
     kernel_.unlock_and_flush();
     if (!dispatcher_->wait_for_refill(refills, kPatience))
-      return fail("internal: no stub process came up");
+      return fail("no stub process came up: the host refuses processes, or is far too busy");
     kernel_lock.lock();
   }
   const Ref<ThreadGroup> group = kernel_.new_group(nullptr);
@@ -308,6 +308,8 @@ bool Boot::start_first_process() {
   }
   const auto result = exec_first(*task);
   if (result) platform_->keeper().send(keeper::Op::kReady);
+  started_ = true;
+  for (const keeper::Message& message : std::exchange(early_, {})) on_keeper(message);
   kernel_.unlock_and_flush();
   if (result) return true;
   const int error = result.error().value;
@@ -317,6 +319,13 @@ bool Boot::start_first_process() {
                   missing && config_.argv[0].find('/') == std::string::npos ? "command not found"
                                                                             : strerror(error)),
       missing ? 127 : 126);
+}
+
+Result<void> Boot::start_threads() {
+  TRY(start_closer());
+  TRY(platform_->start(*dispatcher_, kPoolSize));
+  // A second event thread, for when the first waits for a guest's memory or for the host.
+  return start_thread([this] { events_.run(); });
 }
 
 int Boot::run(const std::string& platform) {
@@ -333,11 +342,13 @@ int Boot::run(const std::string& platform) {
   // From here on there are threads; the zygotes exist, and no guest runs before the filter is in
   // place.
   kernel_lock.lock();
-  start_closer();
-  platform_->start(*dispatcher_, kPoolSize);
-  // A second event thread, for when the first waits for a guest's memory or for the host.
-  std::thread([this] { events_.run(); }).detach();
+  const auto started = start_threads();
   kernel_.unlock_and_flush();
+  if (!started) {
+    fail(fmt::format("the host refuses threads ({}): a limit of processes is too low",
+                     strerror(started.error().value)));
+    return 125;
+  }
   if (!keeper::wait_for_start()) return 125;  // the keeper has said why
   kernel_lock.lock();
   const bool have_view = configure() && make_view();
@@ -369,6 +380,11 @@ void Boot::on_host_events(uint32_t) {
 }
 
 void Boot::on_keeper(const keeper::Message& message) {
+  if (!started_) {  // a signal while the sandbox starts
+    constexpr size_t kMany = 64;
+    if (early_.size() < kMany) early_.push_back(message);
+    return;
+  }
   ThreadGroup* init = kernel_.init();
   if (!init) return;
   SignalInfo info;

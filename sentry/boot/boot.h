@@ -31,6 +31,7 @@ class Boot final : private HostWatcher {
   Result<void> make_traced(std::vector<StubFamily>& families);
   // Takes the configuration, which is complete. Kernel lock held.
   bool configure();
+  Result<void> start_threads();
   bool make_view();
   bool start_first_process();
 
@@ -47,6 +48,8 @@ class Boot final : private HostWatcher {
 
   SandboxConfig config_;
   std::map<std::string, std::string> host_texts_;
+  bool started_ = false;                // the first process has its program
+  std::vector<keeper::Message> early_;  // from the keeper, before that
   HostLayers layers_;
   std::array<std::string, 3> stdio_names_;  // host paths of the standard streams; empty: none
   int nice_ = 0;                            // the caller's

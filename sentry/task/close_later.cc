@@ -6,10 +6,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "platform/base/thread.h"
 #include "sentry/task/kernel_lock.h"
 
 namespace uks {
@@ -80,9 +80,10 @@ bool wait_for_closes() {
   return true;
 }
 
-void start_closer() {
+Result<void> start_closer() {
+  TRY(start_thread([] { closer().run(); }));
   closer().running = true;
-  std::thread([] { closer().run(); }).detach();
+  return {};
 }
 
 }  // namespace uks

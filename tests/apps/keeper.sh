@@ -30,12 +30,13 @@ status in_time 3 --timeout 1m -- sh -c 'exit 3'
 # Starts `uks exec -- sh -c SCRIPT` in the background and waits until it has written "ready".
 start() {
   fresh
+  rm -f "$base/out"  # the background opens it later than we look: it would say what the last one said
   "${clean_env[@]}" "$UKS" exec --quiet --log-level debug --log-file "$base/log" -- sh -c "$1" \
     >"$base/out" 2>"$base/err" </dev/null &
   keeper=$!
   local i
   for ((i = 0; i < 100; i++)); do
-    grep -q ready "$base/out" && return
+    grep -qs ready "$base/out" && return
     sleep 0.1
   done
 }
@@ -259,6 +260,61 @@ PY
 for case in restored restored_after_kill interrupt quit stop background; do
   check "terminal_$case" terminal "$case"
 done
+
+# Signals at random moments of the start. Nothing may be left of what is killed, nothing be lost of what is asked.
+at_random_moments() {
+  fresh
+  "${clean_env[@]}" UKS="$UKS" python3 - "$1" <<'PY'
+import ctypes, os, random, signal, subprocess, sys, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+signo = getattr(signal, "SIG" + sys.argv[1])
+def children():
+    return open(f"/proc/self/task/{os.getpid()}/children").read().split()
+for i in range(60):
+    uks = subprocess.Popen([os.environ["UKS"], "exec", "--quiet", "--", "sleep", "30"])
+    time.sleep(random.uniform(0, 0.02))
+    uks.send_signal(signo)
+    status = uks.wait(20)
+    if status not in (-signo, 128 + signo):
+        sys.exit(f"round {i}: status {status}")
+    end = time.time() + 8
+    while children():
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            break
+        if time.time() > end:
+            sys.exit(f"round {i}: left over: " + subprocess.run(["ps", "-o", "pid,stat,comm,args", "--ppid", str(os.getpid())],
+                                                              capture_output=True, text=True).stdout)
+        time.sleep(0.01)
+PY
+}
+for signo in KILL TERM HUP; do
+  check "start.$signo" at_random_moments $signo
+done
+
+# The host has no room for all threads and processes: it says so, or works. Root has no such limit.
+few_processes() {
+  local limit rc as_user=()
+  fresh
+  ((EUID != 0)) || as_user=(setpriv --reuid=64000 --regid=64000 --clear-groups)
+  [[ -x $UKS ]] && chmod 755 "$base"
+  cp "$UKS" "$base/uks"
+  for limit in 1 2 3 4 5 6 7 8 9 10 12 14 16 18 20 24 30 40; do
+    (cd / && timeout -k 1 30 prlimit --nproc="$limit" "${as_user[@]}" "${clean_env[@]}" "$base/uks" exec --quiet -- true) >"$base/out" 2>&1
+    rc=$?
+    ((rc == 0)) && continue
+    # Gofer and sentry may both say it, with what they warned of before.
+    if ((rc != 125)) || ! tail -1 "$base/out" | grep -q -E '^uks: .*(refuse|unavailable)' || grep -E 'terminate|killed|\.cc:' "$base/out"; then
+      echo "limit $limit: status $rc"
+      cat "$base/out"
+      return 1
+    fi
+  done
+  ((rc == 0))
+}
+check few_processes few_processes
 
 nohup_is_kept() {
   fresh

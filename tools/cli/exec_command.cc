@@ -176,7 +176,8 @@ Result<void> start_roles(const ExecOptions& options, int log_fd, int strace_fd, 
   started.sentry = TRY(start_role(sentry));
   started.gofer = TRY(start_role(gofer));
   // Before a stub can run guest code, which configure() allows, and might disarm its PDEATHSIG:
-  // from then on the guard alone is sure to end it.
+  // from then on the guard alone is sure to end it. Zygotes and their helpers, which are our own
+  // code, end with the sentry.
   started.guard = TRY(start_guard(started.sentry.pid));
   return {};
 }

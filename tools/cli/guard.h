@@ -14,7 +14,7 @@ struct Guard {
 };
 
 // Starts one: when this process ends, however it does, the whole process group of `sentry` is
-// killed; stubs cannot leave it. Call it as soon as the sentry exists.
+// killed; stubs cannot leave it. Call it before a stub can run guest code.
 Result<Guard> start_guard(pid_t sentry);
 
 // Ends the guard without a kill. Call it while the sentry's number is still its own.

@@ -1,19 +1,13 @@
 // The real host, asked with plain system calls.
 #include "tools/cli/host.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <memory>
 #include <string_view>
 
 #include "platform/base/unique_fd.h"
@@ -51,53 +45,24 @@ FileKind RealHost::kind(const std::string& path) const {
   const size_t slash = path.rfind('/');
   const bool may_exist = slash == std::string::npos || slash == 0 ||
                          this->kind(path.substr(0, slash)) != FileKind::kMissing;
-  if (may_exist) kind = look_up(path, slash);
-  kinds_.emplace(path, kind);
-  return kind;
-}
-
-// A hundred names of a home are asked for, and most are not there: one listing costs less.
-FileKind RealHost::look_up(const std::string& path, size_t slash) const {
-  constexpr unsigned kOften = 4;
-  if (slash != std::string::npos && slash + 1 < path.size()) {
-    Directory& directory = directories_[path.substr(0, std::max<size_t>(slash, 1))];
-    if (++directory.asked == kOften) list(path.substr(0, slash + 1), directory);
-    if (directory.listed) {
-      const auto found = directory.names.find(path.substr(slash + 1));
-      if (found == directory.names.end()) return FileKind::kMissing;
-      if (found->second != FileKind::kOther) return found->second;
+  struct stat st;
+  if (may_exist && ::lstat(path.c_str(), &st) == 0) {
+    switch (st.st_mode & S_IFMT) {
+      case S_IFREG:
+        kind = FileKind::kFile;
+        break;
+      case S_IFDIR:
+        kind = FileKind::kDirectory;
+        break;
+      case S_IFLNK:
+        kind = FileKind::kLink;
+        break;
+      default:
+        kind = FileKind::kOther;
     }
   }
-  struct stat st;
-  if (::lstat(path.c_str(), &st) != 0) return FileKind::kMissing;
-  switch (st.st_mode & S_IFMT) {
-    case S_IFREG:
-      return FileKind::kFile;
-    case S_IFDIR:
-      return FileKind::kDirectory;
-    case S_IFLNK:
-      return FileKind::kLink;
-    default:
-      return FileKind::kOther;
-  }
-}
-
-// Not listed: it cannot be, is huge, or an automounter's, whose names appear when they are used.
-void RealHost::list(const std::string& path, Directory& directory) {
-  constexpr size_t kHuge = 4096;
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), ::closedir);
-  struct statfs fs;
-  if (!dir || ::fstatfs(::dirfd(dir.get()), &fs) != 0 || fs.f_type == AUTOFS_SUPER_MAGIC) return;
-  errno = 0;
-  while (const dirent* entry = ::readdir(dir.get())) {
-    FileKind kind = FileKind::kOther;
-    if (entry->d_type == DT_REG) kind = FileKind::kFile;
-    if (entry->d_type == DT_DIR) kind = FileKind::kDirectory;
-    if (entry->d_type == DT_LNK) kind = FileKind::kLink;
-    directory.names.emplace(entry->d_name, kind);
-    if (directory.names.size() > kHuge) return;
-  }
-  directory.listed = errno == 0;
+  kinds_.emplace(path, kind);
+  return kind;
 }
 
 std::optional<std::string> RealHost::real_path(const std::string& path) const {

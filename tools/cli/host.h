@@ -45,23 +45,13 @@ class Host {
 class RealHost final : public Host {
  public:
   RealHost();
-  // Answers are kept: nothing is asked about a name twice, or below what is missing; a directory
-  // that is asked about often is listed instead.
+  // Answers are kept: nothing is asked about a name twice, or below what is missing.
   FileKind kind(const std::string& path) const override;
   std::optional<std::string> real_path(const std::string& path) const override;
   std::optional<std::string> read_text(const std::string& path, size_t limit) const override;
 
  private:
-  struct Directory {
-    unsigned asked = 0;
-    bool listed = false;
-    std::unordered_map<std::string, FileKind> names;  // kOther: to be looked at
-  };
-  FileKind look_up(const std::string& path, size_t slash) const;
-  static void list(const std::string& path, Directory& directory);
-
   mutable std::unordered_map<std::string, FileKind> kinds_;
-  mutable std::unordered_map<std::string, Directory> directories_;
 };
 
 // The lines of passwd(5) that are well formed; at most 65,536.

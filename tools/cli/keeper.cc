@@ -106,6 +106,8 @@ void Keeper::read_messages() {
     UniqueFd attached;
     const auto n = receive_message(socket_.get(), &message, sizeof message, attached, MSG_DONTWAIT);
     if (!n && n.error() == EAGAIN) return;
+    // Said before the last words of a sentry that has not read all of ours.
+    if (!n && n.error() == ECONNRESET) continue;
     if (n ? *n == 0 : n.error() != EMSGSIZE) {
       // The sentry is gone or about to be: its pidfd tells how it ended.
       socket_open_ = false;

@@ -103,10 +103,9 @@ void kill_leftovers(pid_t session, std::chrono::milliseconds limit) {
 void end_sandbox(const Child& sentry, const Child& gofer, Guard& guard) {
   // The sentry's group, the stubs, in the same moment: by PDEATHSIG alone they end only when it is
   // torn down. Children of ours that are not reaped: the numbers are still theirs.
-  if (sentry.pid > 0) ::kill(-sentry.pid, SIGKILL);
-  // All in the group have their signal, and fork(2) makes none without it: the guard could do no
-  // more.
-  dismiss(guard);
+  // When all in the group have their signal (fork(2) makes none without it) the guard could do no
+  // more. A sentry that has not come to be its leader has no stubs either, or they are found below.
+  if (sentry.pid > 0 && ::kill(-sentry.pid, SIGKILL) == 0) dismiss(guard);
   for (const Child* child : {&sentry, &gofer}) {
     if (child->pid > 0) ::kill(child->pid, SIGKILL);
   }
@@ -119,6 +118,7 @@ void end_sandbox(const Child& sentry, const Child& gofer, Guard& guard) {
   }
   if (gofer.pid > 0) ::waitpid(gofer.pid, nullptr, WNOHANG);
   if (sentry.pid > 0) kill_leftovers(sentry.pid, std::chrono::milliseconds(900));
+  dismiss(guard);
   reap(guard);
   if (sentry.pid > 0) ::waitpid(sentry.pid, nullptr, WNOHANG);
 }

@@ -163,7 +163,6 @@ Result<Ref<Inode>> GoferInode::find(std::string_view name) {
   if (walked.error.value != 0) return Err(walked.error);
   if (walked.steps.size() != 1) return Err(EIO);
   auto inode = gofer_fs().inode_for(walked.steps[0]);
-  inode->note_target(std::move(walked.target));
   if (changes == changes_) set_name(key, inode);
   return Ref<Inode>(std::move(inode));
 }
@@ -219,7 +218,7 @@ void GoferInode::prefetch_each(std::span<const std::string_view> names) {
 }
 
 void GoferInode::note_target(std::string target) {
-  if (is_link() && !link_target_ && !target.empty()) link_target_ = std::move(target);
+  if (is_link() && !target.empty()) link_target_ = std::move(target);
 }
 
 void GoferInode::changed(uint32_t version, const gofer::Attr& after) {

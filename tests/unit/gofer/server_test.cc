@@ -78,7 +78,11 @@ TEST_F(GoferServer, EachOfSeveralNames) {
   EXPECT_EQ((*each)[0].node.id, (*each)[9].node.id);
   EXPECT_TRUE((*each)[6].node.attr.is_directory());
   const std::string_view hidden_link[] = {"d", "secret_link"};
-  const auto walked = client_->walk(top_, hidden_link);
+  auto walked = client_->walk(top_, hidden_link);
+  EXPECT_EQ(walked->steps.size(), 2u);
+  EXPECT_EQ(walked->target, "");
+  const std::string_view through_it[] = {"d", "secret_link", "x"};
+  walked = client_->walk(top_, through_it);
   EXPECT_EQ(walked->steps.size(), 2u);
   EXPECT_EQ(walked->target, "");
   EXPECT_EQ(error_of(client_->readlink(walked->steps[1].id)), EACCES);
