@@ -7,7 +7,8 @@ runs=${UKS_BENCH_RUNS:-50}
 command -v hyperfine >/dev/null || { echo "bench/start.sh: hyperfine is missing (apt-get install hyperfine)" >&2; exit 1; }
 
 results=$(mktemp)
-trap 'rm -f "$results"' EXIT
+keeper=
+trap 'rm -f "$results"; [[ -z $keeper ]] || kill "$keeper" 2>/dev/null || true' EXIT
 cd "$(mktemp -d)"
 
 # Each: NAME COMMAND. All get the same empty directory.
@@ -33,6 +34,11 @@ sleep 1.5
 total=0
 printf '\n%-20s%10s\n' 'sleep inside' 'PSS KiB'
 roles=$(pgrep -P "$keeper")
+for pid in $roles; do
+  [[ -r /proc/$pid/smaps_rollup ]] && awk 'END { exit NR == 0 }' "/proc/$pid/smaps_rollup" 2>/dev/null && continue
+  echo "only root can read the memory of processes that are not dumpable" >&2
+  exit 0
+done
 for pid in "$keeper" $roles $(for role in $roles; do pgrep -P "$role" || true; done); do
   pss=$(awk '/^Pss:/ { print $2 }' "/proc/$pid/smaps_rollup")
   printf '%-20s%10d\n' "$(cat "/proc/$pid/comm")" "$pss"

@@ -33,12 +33,16 @@ std::vector<std::string> split(const std::string& path) {
   return names;
 }
 
-// A directory or file of `type` under `dir`, made if it is missing.
-Result<Ref<Inode>> find_or_make(Inode& dir, const std::string& name, bool directory) {
+// A directory or file under `dir`, made if it is missing: the guest's, as the directory that it
+// stands for is likely to be outside.
+Result<Ref<Inode>> find_or_make(Inode& dir, const std::string& name, bool directory,
+                                const ViewConfig& config) {
   auto found = TRY(dir.find(name));
   if (found) return found;
-  NewNode node{
-      .mode = directory ? S_IFDIR | 0755u : S_IFREG | 0644u, .uid = 0, .gid = 0, .rdev = 0};
+  NewNode node{.mode = directory ? S_IFDIR | 0755u : S_IFREG | 0644u,
+               .uid = config.uid,
+               .gid = config.gid,
+               .rdev = 0};
   return directory ? dir.mkdir(name, node) : dir.mknod(name, node);
 }
 
@@ -163,7 +167,7 @@ class Builder {
       auto dentry = at.dentry->cached_child(names[i]);
       if (!dentry || dentry->negative()) {
         Ref<Inode> dir = at.dentry->inode_ref();
-        auto inode = TRY(find_or_make(*dir, names[i], i + 1 < names.size() || directory));
+        auto inode = TRY(find_or_make(*dir, names[i], i + 1 < names.size() || directory, config_));
         dentry = Dentry::make(at.dentry, names[i], std::move(inode));
         MonotonicNs ttl = dir->fs().name_ttl();
         at.dentry->hash(dentry, ttl == FileSystem::kForever ? ttl : monotonic_now() + ttl);

@@ -112,6 +112,17 @@ exec 7<&- 8>&-
 check no_inherited_descriptor bash -c "! grep -q '$secret' <<<\"\$1\"" _ "$out"
 check nothing_written_through test ! -s "$base/leak"
 
+# ---- Writes beside the workspace work and vanish, below /tmp too, where the directories above are the sandbox's own.
+beside=$(mktemp -d /tmp/uks-beside-XXXXXX)
+mkdir -p "$beside/above/project"
+chmod 755 "$beside" "$beside/above"
+as=()
+((EUID != 0)) || as=(--user 1234:1234)
+out=$(cd "$beside/above/project" && inside "${as[@]}" -- sh -c 'echo x >../new && mkdir ../more && cat ../new' 2>&1)
+check writes_beside_work test "$out" = x
+check writes_beside_vanish test "$(ls "$beside/above")" = project
+rm -rf "$beside"
+
 # ---- The network is the sandbox's own.
 out=$(inside -- python3 -c '
 import socket
