@@ -133,6 +133,25 @@ class Builder {
     }
     view_.workspace_passes = true;
     scope_.shown.push_back({scope_.host.cwd, scope_.host.cwd, true, "workspace"});
+    note_repository_above();
+  }
+
+  // git(1) in a subdirectory of a repository would say "not a git repository", which it is outside.
+  void note_repository_above() {
+    const auto has_git = [&](const std::string& dir) {
+      return scope_.host.kind(join(dir, ".git")) != FileKind::kMissing;
+    };
+    if (has_git(scope_.host.cwd)) return;
+    for (std::string dir = parent_of(scope_.host.cwd); dir != "/"; dir = parent_of(dir)) {
+      const bool in_home = std::ranges::any_of(
+          scope_.homes, [&](const std::string& home) { return is_at_or_below(dir, home); });
+      if ((!in_home && !covered_by_own(dir)) || scope_.shown_above(dir)) return;
+      if (!has_git(dir)) continue;
+      view_.notices.push_back("the repository " + dir +
+                              " is not shown in its subdirectories: start there, or add --ro " +
+                              dir);
+      return;
+    }
   }
 
   void add_flag_paths(const std::vector<std::string>& paths, bool writable,

@@ -107,6 +107,30 @@ TEST(View, DefaultHasTheWorkspaceAndTheAllowList) {
   EXPECT_EQ(view.config.files.size(), 3u);
 }
 
+TEST(View, ARepositoryAboveIsNamed) {
+  FakeHost host;
+  host.files["/home/u/proj/.git"] = FileKind::kDirectory;
+  EXPECT_TRUE(compute_view({}, host).notices.empty());
+  host.cwd = "/home/u/proj/sub";
+  const View view = compute_view({}, host);
+  ASSERT_EQ(view.notices.size(), 1u);
+  EXPECT_NE(view.notices[0].find("/home/u/proj is not shown"), std::string::npos);
+  EXPECT_NE(view.notices[0].find("--ro /home/u/proj"), std::string::npos);
+  EXPECT_TRUE(view.workspace_passes);
+  ExecOptions options;
+  options.ro = {"/home/u/proj"};
+  EXPECT_TRUE(compute_view(options, host).notices.empty());
+  // A repository of its own, or one that shows anyway.
+  host.files["/home/u/proj/sub/.git"] = FileKind::kFile;
+  EXPECT_TRUE(compute_view({}, host).notices.empty());
+  host.files["/data/.git"] = host.files["/data/sub"] = FileKind::kDirectory;
+  host.cwd = "/data/sub";
+  EXPECT_TRUE(compute_view({}, host).notices.empty());
+  host.files["/tmp/work/.git"] = host.files["/tmp/work/a"] = FileKind::kDirectory;
+  host.cwd = "/tmp/work/a";
+  EXPECT_EQ(compute_view({}, host).notices.size(), 1u);
+}
+
 TEST(View, ShadowIsLocked) {
   FakeHost host;
   const View view = compute_view({}, host);
