@@ -2,10 +2,10 @@
 #include "tools/cli/host.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -25,9 +25,9 @@ std::string Host::variable(const std::string& name) const {
 RealHost::RealHost() {
   uid = ::getuid();
   gid = ::getgid();
-  gid_t list[NGROUPS_MAX];
-  const int count = ::getgroups(NGROUPS_MAX, list);
-  if (count > 0) groups.assign(list, list + count);
+  groups.resize(static_cast<size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<size_t>(std::max(count, 0)));
   char* dir = ::getcwd(nullptr, 0);
   // A directory outside the root of the process is reported as "(unreachable)…" (getcwd(2)).
   if (dir && dir[0] == '/') cwd = dir;

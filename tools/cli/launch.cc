@@ -34,10 +34,16 @@ void set_limits() {
   ::setrlimit(RLIMIT_CORE, &none);  // a core of ours would hold the guest's data, and more
 }
 
+// Until setsid(2) the terminal's keys are for this process too, and wait: ignoring discards them.
+// Files that grow beyond RLIMIT_FSIZE are an error (EFBIG), not the end.
 void reset_signals() {
   struct sigaction action = {};
-  action.sa_handler = SIG_DFL;
-  for (int signo = 1; signo < NSIG; ++signo) ::sigaction(signo, &action, nullptr);
+  for (const auto handler : {SIG_IGN, SIG_DFL}) {
+    action.sa_handler = handler;
+    for (int signo = 1; signo < NSIG; ++signo) ::sigaction(signo, &action, nullptr);
+  }
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGXFSZ, &action, nullptr);
   sigset_t empty;
   ::sigemptyset(&empty);
   ::sigprocmask(SIG_SETMASK, &empty, nullptr);

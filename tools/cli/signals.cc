@@ -28,6 +28,7 @@ Result<SignalState> take_signals() {
   ::sigaction(SIGCHLD, &action, nullptr);
   action.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &action, nullptr);
+  ::sigaction(SIGXFSZ, &action, nullptr);  // EFBIG says it
 
   ::sigemptyset(&state.taken);
   ::sigaddset(&state.taken, SIGCHLD);
