@@ -166,7 +166,7 @@ check nothing_is_left nothing_is_left
 terminal() {
   fresh
   "${clean_env[@]}" UKS="$UKS" python3 - "$1" <<'PY'
-import os, pty, re, select, signal, subprocess, sys, termios, time
+import os, pty, random, re, select, signal, subprocess, sys, termios, time
 uks = os.environ["UKS"] + " exec --quiet -- "
 pid, fd = pty.fork()
 if pid == 0:
@@ -229,6 +229,25 @@ elif case == "interrupt":
     time.sleep(1)
     keys("\x03")
     expect(r"code=130")
+elif case == "interrupt_early":
+    for i in range(25):
+        keys(uks + "sleep 60; echo code=$?\n")
+        time.sleep(random.uniform(0, 0.03))
+        # The shell may be first, and give the line up, or not listen: again until somebody does.
+        found = None
+        while not found:
+            keys("\x03")
+            for _ in range(20):
+                if select.select([fd], [], [], 0.1)[0]:
+                    text += os.read(fd, 65536).decode(errors="replace")
+                found = re.search(r"code=(\d+)\r?\n|\^C\r?\nready\$ ", text)
+                if found:
+                    break
+        text = text[found.end():]
+        if found[1] not in (None, "130"):
+            sys.exit(f"round {i}: code {found[1]}, then {text!r}")
+        if found[1]:
+            expect(r"ready\$ ")
 elif case == "quit":
     keys(uks + "sh -c 'trap \"echo caught; exit 9\" QUIT; echo up; while :; do sleep 0.1; done'; echo code=$?\n")
     expect(r"up\r?\n")
@@ -257,7 +276,7 @@ elif case == "background":
 keys("exit\n")
 PY
 }
-for case in restored restored_after_kill interrupt quit stop background; do
+for case in restored restored_after_kill interrupt interrupt_early quit stop background; do
   check "terminal_$case" terminal "$case"
 done
 
