@@ -13,7 +13,7 @@ itimerspec after_ms(int first, int interval = 0) {
 TEST(Timerfd, FiresOnce) {
   test::Fd fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
   ASSERT_GE(fd.get(), 0);
-  itimerspec value = after_ms(30), left;
+  itimerspec value = after_ms(200), left;
   const int64_t start = test::now_ns();
   ASSERT_OK(timerfd_settime(fd, 0, &value, nullptr));
   ASSERT_OK(timerfd_gettime(fd, &left));
@@ -21,17 +21,19 @@ TEST(Timerfd, FiresOnce) {
   uint64_t n = 0;
   EXPECT_EQ(read(fd, &n, 8), 8);
   EXPECT_EQ(n, 1u);
-  EXPECT_GE(test::now_ns() - start, 30 * test::kMs);
+  EXPECT_GE(test::now_ns() - start, 200 * test::kMs);
   ASSERT_OK(timerfd_gettime(fd, &left));
   EXPECT_EQ(left.it_value.tv_nsec, 0);
 }
 
 TEST(Timerfd, CountsExpirations) {
   test::Fd fd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK));
-  itimerspec value = after_ms(5, 5);
+  itimerspec value = after_ms(60'000, 5);
   ASSERT_OK(timerfd_settime(fd, 0, &value, nullptr));
   uint64_t n = 0;
   EXPECT_ERRNO(read(fd, &n, 8), EAGAIN);
+  value = after_ms(5, 5);
+  ASSERT_OK(timerfd_settime(fd, 0, &value, nullptr));
   test::sleep_ms(60);
   EXPECT_EQ(read(fd, &n, 8), 8);
   EXPECT_GE(n, 10u);
