@@ -27,6 +27,14 @@ Writer request_for(Op op) {
   return w;
 }
 
+Writer request_for_names(Op op, NodeId start, std::span<const std::string_view> names) {
+  Writer w = request_for(op);
+  w.u64(start);
+  w.u32(static_cast<uint32_t>(names.size()));
+  for (std::string_view name : names) w.string(name);
+  return w;
+}
+
 std::span<char> answer_buffer() {
   thread_local const auto buffer = std::make_unique_for_overwrite<char[]>(kMaxMessage);
   return {buffer.get(), kMaxMessage};
@@ -137,10 +145,7 @@ Result<NodeAttr> GoferClient::attach(uint32_t tree) {
 
 Result<WalkResult> GoferClient::walk(NodeId start, std::span<const std::string_view> names) {
   if (names.size() > kMaxWalkNames) return Err(ENAMETOOLONG);
-  Writer w = request_for(Op::kWalk);
-  w.u64(start);
-  w.u32(static_cast<uint32_t>(names.size()));
-  for (std::string_view name : names) w.string(name);
+  Writer w = request_for_names(Op::kWalk, start, names);
   Answer answer = TRY(call(w, false));
   Reader r(answer.bytes);
   WalkResult result;
@@ -156,10 +161,7 @@ Result<WalkResult> GoferClient::walk(NodeId start, std::span<const std::string_v
 Result<std::vector<Looked>> GoferClient::look_each(NodeId dir,
                                                    std::span<const std::string_view> names) {
   if (names.size() > kMaxWalkNames) return Err(ENAMETOOLONG);
-  Writer w = request_for(Op::kLookEach);
-  w.u64(dir);
-  w.u32(static_cast<uint32_t>(names.size()));
-  for (std::string_view name : names) w.string(name);
+  Writer w = request_for_names(Op::kLookEach, dir, names);
   Answer answer = TRY(call(w, false));
   Reader r(answer.bytes);
   std::vector<Looked> result(names.size());

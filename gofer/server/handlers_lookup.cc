@@ -9,6 +9,19 @@
 #include "gofer/server/server.h"
 
 namespace uks::gofer {
+namespace {
+
+// The last argument of a request: their number, then each; not looked at yet.
+Result<std::vector<std::string>> read_names(Reader& in) {
+  const uint32_t count = in.u32();
+  if (!in.ok() || count > kMaxWalkNames) return Err(EINVAL);
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < count && in.ok(); ++i) names.emplace_back(in.string(kMaxMessage));
+  if (!in.done()) return Err(EINVAL);
+  return names;
+}
+
+}  // namespace
 
 Result<void> Server::attach(Reader& in, Writer& out) {
   uint32_t index = in.u32();
@@ -56,11 +69,7 @@ std::string Server::target_of(int dir_fd, const std::string& name, const Step& l
 
 Result<void> Server::look_each(Reader& in, Writer& out) {
   const NodeId id = in.u64();
-  const uint32_t count = in.u32();
-  if (!in.ok() || count > kMaxWalkNames) return Err(EINVAL);
-  std::vector<std::string> names;
-  for (uint32_t i = 0; i < count && in.ok(); ++i) names.emplace_back(in.string(kMaxMessage));
-  if (!in.done()) return Err(EINVAL);
+  const std::vector<std::string> names = TRY(read_names(in));
   std::shared_lock lock(names_lock_);
   const Handle dir = TRY(find_directory(id));
   size_t room = kMaxMessage / 4;  // for targets: what an answer has no room for would be lost
@@ -88,15 +97,12 @@ Result<void> Server::look_each(Reader& in, Writer& out) {
 
 Result<void> Server::walk(Reader& in, Writer& out) {
   NodeId start = in.u64();
-  uint32_t count = in.u32();
-  if (!in.ok() || count > kMaxWalkNames) return Err(EINVAL);
-  std::vector<std::string> names;
-  for (uint32_t i = 0; i < count && in.ok(); ++i) names.emplace_back(in.string(kMaxMessage));
-  if (!in.done()) return Err(EINVAL);
+  const std::vector<std::string> names = TRY(read_names(in));
 
   std::shared_lock lock(names_lock_);
   Handle handle = TRY(find(start));
-  if (handle.at.detached && count > 0) return Err(handle.attr.is_directory() ? ENOENT : ENOTDIR);
+  if (handle.at.detached && !names.empty())
+    return Err(handle.attr.is_directory() ? ENOENT : ENOTDIR);
   Ref<Node> node = handle.at.node;
   RuleState rules = handle.at.rules;
   Attr attr = handle.attr;

@@ -113,7 +113,7 @@ check no_inherited_descriptor bash -c "! grep -q '$secret' <<<\"\$1\"" _ "$out"
 check nothing_written_through test ! -s "$base/leak"
 
 # ---- Writes beside the workspace work and vanish, below /tmp too, where the directories above are the sandbox's own.
-beside=$(mktemp -d /tmp/uks-beside-XXXXXX)
+beside=$(mktemp -d -p /tmp)
 mkdir -p "$beside/above/project"
 chmod 755 "$beside" "$beside/above"
 as=()

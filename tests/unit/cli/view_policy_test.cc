@@ -126,8 +126,8 @@ TEST(View, ARepositoryAboveIsNamed) {
   host.files["/data/.git"] = host.files["/data/sub"] = FileKind::kDirectory;
   host.cwd = "/data/sub";
   EXPECT_TRUE(compute_view({}, host).notices.empty());
-  host.files["/tmp/work/.git"] = host.files["/tmp/work/a"] = FileKind::kDirectory;
-  host.cwd = "/tmp/work/a";
+  host.files["/tmp/r"] = host.files["/tmp/r/.git"] = host.files["/tmp/r/a"] = FileKind::kDirectory;
+  host.cwd = "/tmp/r/a";
   EXPECT_EQ(compute_view({}, host).notices.size(), 1u);
 }
 
