@@ -45,7 +45,8 @@ status = os.waitpid(child, 0)[1]
 print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)'
   outside=$(native /usr/bin/python3 -c "$int80")
   within=$(python "$int80")
-  check int80 test "$within" = 11 -o "$within" = "${outside/#0/11}"
+  # (The guest is told SIGKILL, whatever the host killed its process with.)
+  check int80 test "$within" = 11 -o \( "$outside" != 0 -a "$within" = 9 \)
 fi
 if command -v strace >/dev/null; then
   fresh
