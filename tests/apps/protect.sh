@@ -242,7 +242,7 @@ same_with() {
   same "$1" "$3"
   more=
 }
-same git_moved "$identity; git init -q n; mv n o; mv o n; git -C n status -s; cp -a n m; git -C m config user.name X; mv m/.git k; mv k m/.git; git -C m config user.name; git init -q --bare b.git; mv b.git c.git; cp -a c.git d.git; git -C d.git config core.bare; tar cf /tmp/n.tar n; rm -rf n; tar xf /tmp/n.tar; git -C n status -s; rm -rf m n *.git /tmp/n.tar"
+same git_moved "$identity; git init -q n; mv n o; mv o n; git -C n status -s; cp -a n m; git -C m config user.name X; mv m/.git k; mv k m/.git; git -C m config user.name; git init -q --bare b.git; mv b.git c.git; cp -a c.git d.git; git -C d.git config core.bare; t=\$(mktemp); tar cf \$t n; rm -rf n; tar xf \$t; git -C n status -s; rm -rf m n *.git \$t"
 same git_append "$identity; echo '[user]' >>.git/config; printf '\tname = Y\n' >>.git/config; git config user.name; cp .git/config c; cat c; rm c"
 same git_remote_here "$identity; git init -q n; git -C n commit -q --allow-empty -m n; git -c protocol.file.allow=always submodule --quiet add ./n ss; git submodule status | cut -c43-; git init -q --bare up.git; git remote add origin \$PWD/up.git; git push -q -u origin main; git branch -vv | cut -c1-6; git clone -q up.git c; git -C c log --format=%s; rm -rf up.git c n"
 same git_sparse "$identity; git config extensions.worktreeConfig true; git config --worktree user.name W; git sparse-checkout set d; git sparse-checkout disable; git config core.symlinks; cat .git/config.worktree"
