@@ -123,9 +123,19 @@ void TrapPlatform::work(Shard& shard, unsigned index) {
     {
       std::unique_lock role(shard.role_mutex);
       shard.busy[index] = false;
-      shard.role_changed.wait(role, [&] { return shard.receiver == index || shard.errand; });
-      errand = std::exchange(shard.errand, false);
-      if (errand) shard.busy[index] = true;
+      shard.wake.at(index).wait(role, [&] {
+        return shard.receiver == index || shard.receiver == kNobody || shard.errand;
+      });
+      if (shard.receiver != index) {
+        errand = std::exchange(shard.errand, false);
+        if (!errand) {
+          shard.receiver = index;
+        } else if (shard.receiver == kNobody) {  // it may have been woken for that
+          shard.busy[index] = true;
+          wake(shard, idle_worker(shard));
+        }
+      }
+      shard.busy[index] = errand;
     }
     if (errand) {
       lock_.lock();
@@ -176,22 +186,32 @@ void TrapPlatform::lock_again() {
 }
 
 unsigned TrapPlatform::idle_worker(Shard& shard) {
-  unsigned promised = shard.errand ? 1 : 0;
+  unsigned promised = (shard.errand ? 1 : 0) + (shard.receiver == kNobody ? 1 : 0);
   for (unsigned i = 0; i < shard.workers; i++) {
     if (!shard.busy[i] && i != shard.receiver && promised-- == 0) return i;
   }
-  if (shard.workers == kWorkers || !add_worker(shard)) return kWorkers;
+  if (shard.workers == kWorkers || !add_worker(shard)) return kNobody;
   return shard.workers - 1;
+}
+
+void TrapPlatform::wake(Shard& shard, unsigned worker) {
+  if (worker != kNobody) shard.wake.at(worker).notify_one();
+}
+
+void TrapPlatform::give_role_away(Shard& shard) {
+  const unsigned idle = idle_worker(shard);
+  if (idle == kNobody) return;
+  // Not to that one: a thread that has to be woken may have to wait for a processor, and whoever
+  // is done before it goes on receiving.
+  shard.receiver = kNobody;
+  wake(shard, idle);
 }
 
 void TrapPlatform::let_another_receive() {
   Shard* const shard = current_worker_.shard;
   if (!shard || shard->receiver != current_worker_.index) return;
   const std::lock_guard role(shard->role_mutex);
-  if (const unsigned idle = idle_worker(*shard); idle != kWorkers) {
-    shard->receiver = idle;
-    shard->role_changed.notify_all();
-  }
+  give_role_away(*shard);
 }
 
 bool TrapPlatform::is_last_of_its_kind() {
@@ -199,16 +219,17 @@ bool TrapPlatform::is_last_of_its_kind() {
   if (!shard) return others_away_ > 0;
   if (shard->receiver != current_worker_.index) return false;
   const std::lock_guard role(shard->role_mutex);
-  return idle_worker(*shard) == kWorkers;
+  return idle_worker(*shard) == kNobody;
 }
 
 bool TrapPlatform::should_run_handlers() {
   if (current_worker_.shard || others_away_ == 0) return true;
   for (auto& shard : shards_) {
     const std::lock_guard role(shard->role_mutex);
-    if (idle_worker(*shard) == kWorkers) continue;
+    const unsigned idle = idle_worker(*shard);
+    if (idle == kNobody) continue;
     shard->errand = true;
-    shard->role_changed.notify_all();
+    wake(*shard, idle);
     return false;
   }
   return true;
@@ -228,14 +249,13 @@ void TrapPlatform::watch() {
       timespec pause{0, kPatience};
       nanosleep(&pause, nullptr);
       for (auto& shard : shards_) {
-        const int64_t since = shard->blocked_since[shard->receiver].load(std::memory_order_relaxed);
+        const std::lock_guard role(shard->role_mutex);
+        if (shard->receiver == kNobody) continue;
+        const int64_t since =
+            shard->blocked_since.at(shard->receiver).load(std::memory_order_relaxed);
         if (since == 0 || monotonic_ns() - since < kPatience) continue;
         last_block_.store(monotonic_ns(), std::memory_order_relaxed);  // as long as it lasts
-        const std::lock_guard role(shard->role_mutex);
-        if (const unsigned idle = idle_worker(*shard); idle != kWorkers) {
-          shard->receiver = idle;
-          shard->role_changed.notify_all();
-        }
+        give_role_away(*shard);
       }
     }
     // A worker that blocks here still sees a watcher and wakes nobody: look again. The exchange

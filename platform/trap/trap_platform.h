@@ -66,6 +66,7 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
 
  private:
   static constexpr unsigned kWorkers = 8;  // at most, per shard
+  static constexpr unsigned kNobody = kWorkers;
   // At the start; the others when all are busy, or with this process of the guest: threads are a
   // good part of what a short command costs. Processes count against the host's limits just as
   // threads do: a guest that makes many must find the workers made. The sanitizers' libraries make
@@ -86,10 +87,12 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
     std::mutex role_mutex;
     unsigned workers = 0;    // that exist, by index
     int64_t refused_at = 0;  // CLOCK_MONOTONIC ns when the host would not have one more; 0: never
-    std::condition_variable role_changed;
-    std::atomic<unsigned> receiver{0};  // index of the worker that has the role
+    // The worker that receives. kNobody: whoever comes first is to, one that was woken for it or
+    // one that is done with something else.
+    std::atomic<unsigned> receiver{kNobody};
     std::array<bool, kWorkers> busy{};  // it handles a notification
-    bool errand = false;                // an idle worker is to run what is pending
+    std::array<std::condition_variable, kWorkers> wake;
+    bool errand = false;  // an idle worker is to run what is pending
     // By worker: since when it is in a host call, CLOCK_MONOTONIC ns; 0: it is not. Each worker
     // writes its own.
     std::array<std::atomic<int64_t>, kWorkers> blocked_since{};
@@ -99,10 +102,14 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
     unsigned index = 0;
   };
   static thread_local Worker current_worker_;
-  // An idle worker of a shard, beside the receiver; if there is none, a new one. kWorkers: the
-  // shard has so many, or the host refuses more. With the role mutex held.
+  // An idle worker of a shard, beside the receiver and those that something is left for; if there
+  // is none, a new one. kNobody: the shard has kWorkers, or the host refuses more. This and the
+  // next three with the role mutex held.
   unsigned idle_worker(Shard& shard);
-  // One more worker. False: the host refuses. With the role mutex held.
+  static void wake(Shard& shard, unsigned worker);
+  // To an idle worker, if there is one.
+  void give_role_away(Shard& shard);
+  // One more worker. False: the host refuses.
   bool add_worker(Shard& shard);
   // Those that there is still room for. Without a role mutex.
   void make_all_workers();

@@ -5,13 +5,13 @@
 #include <cstring>
 
 #include "sentry/net/socket.h"
+#include "sentry/net/unix/garbage.h"
 
 namespace uks {
 namespace {
 
 // Descriptors in flight in the whole sandbox. Linux bounds them by each user's RLIMIT_NOFILE
-// (too_many_unix_fds()); sockets in their own queues are not collected here, so this also bounds
-// what a guest can lose.
+// (too_many_unix_fds()).
 constexpr size_t kMaxInFlight = 16384;
 size_t in_flight = 0;  // under the kernel lock
 
@@ -43,16 +43,25 @@ bool same(const ucred& a, const ucred& b) {
 
 FilesInFlight::~FilesInFlight() {
   if (files_.empty()) return;
+  set_queued(false);
   in_flight -= files_.size();
   drop_files(std::move(files_));
 }
 
 Result<FilesInFlight> FilesInFlight::make(std::vector<Ref<File>> files) {
+  collect_garbage_before_send();
+  if (in_flight + files.size() > kMaxInFlight) collect_garbage();
   if (in_flight + files.size() > kMaxInFlight) return Err(ETOOMANYREFS);
   FilesInFlight made;
   in_flight += files.size();
   made.files_ = std::move(files);
   return made;
+}
+
+void FilesInFlight::set_queued(bool queued) {
+  if (queued_ == queued) return;
+  queued_ = queued;
+  for (const Ref<File>& file : files_) queued ? note_queued(*file) : note_dequeued(*file);
 }
 
 Result<Packet> Packet::make(Socket& sender, size_t capacity) {
@@ -72,6 +81,7 @@ Packet::~Packet() {
 void PacketQueue::push(Packet packet) {
   bytes_ += packet.size();
   charged_ += packet.charge();
+  packet.files.set_queued(true);
   packets_.push_back(std::move(packet));
 }
 
@@ -80,6 +90,12 @@ void PacketQueue::pop() {
   packets_.pop_front();
   bytes_ -= front.size();
   charged_ -= front.charge();
+}
+
+FilesInFlight PacketQueue::taken(Packet& packet) {
+  FilesInFlight files = std::move(packet.files);
+  files.set_queued(false);
+  return files;
 }
 
 void PacketQueue::clear() {
@@ -159,7 +175,7 @@ Result<size_t> PacketQueue::take(IoSink& sink, StreamRead& how) {
       if (had_files) how.files = TRY(p.files.copy());
       index++;
     } else {
-      if (had_files) how.files = std::move(p.files);
+      if (had_files) how.files = taken(p);
       p.begin += *n;
       bytes_ -= *n;
       if (whole) pop();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "platform/base/ref.h"
@@ -25,11 +26,11 @@ using RawAddress = std::string;
 class FilesInFlight {
  public:
   FilesInFlight() = default;
-  FilesInFlight(FilesInFlight&& other) noexcept : files_(std::move(other.files_)) {
-    other.files_.clear();
-  }
+  FilesInFlight(FilesInFlight&& other) noexcept
+      : files_(std::exchange(other.files_, {})), queued_(std::exchange(other.queued_, false)) {}
   FilesInFlight& operator=(FilesInFlight&& other) noexcept {
     std::swap(files_, other.files_);
+    std::swap(queued_, other.queued_);
     return *this;
   }
   ~FilesInFlight();
@@ -40,9 +41,12 @@ class FilesInFlight {
   bool empty() const { return files_.empty(); }
   // For MSG_PEEK, which gives descriptors too.
   [[nodiscard]] Result<FilesInFlight> copy() const { return make(files_); }
+  // They lie in a queue, or no longer: what is not in any is being sent or received.
+  void set_queued(bool queued);
 
  private:
   std::vector<Ref<File>> files_;
+  bool queued_ = false;
 };
 
 // One datagram, or a run of stream bytes.
@@ -84,6 +88,15 @@ class PacketQueue {
 
   void push(Packet packet);
   void pop();
+  // Takes the files of the first packet.
+  FilesInFlight take_files() { return taken(packets_.front()); }
+  // f(FilesInFlight&) for each packet that has some.
+  template <typename F>
+  void each_files(F f) {
+    for (Packet& packet : packets_) {
+      if (!packet.files.empty()) f(packet.files);
+    }
+  }
   void clear();
 
   // Stream data: appends at most `room` bytes of the source, to the last packet where it has room
@@ -108,6 +121,8 @@ class PacketQueue {
   void prepend(std::span<const char> bytes);
 
  private:
+  static FilesInFlight taken(Packet& packet);
+
   ucred taken_creds_{};  // of the bytes that take() moved last
   std::deque<Packet> packets_;
   size_t bytes_ = 0;

@@ -1,9 +1,13 @@
 // Guests whose memory is never at rest, and what that costs the others.
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,6 +16,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "tests/hostile/hostile.h"
 
@@ -73,37 +78,159 @@ void* ask(void*) {
   for (;;) sleep_ms(1000);
 }
 
-HOSTILE_CASE(memory_storm, kReturns) {
-  auto* rounds = static_cast<std::atomic<uint64_t>*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  CHECK_THAT(rounds != MAP_FAILED);
-  const pid_t caller = fork();
-  if (caller == 0) {
+// A process that counts its rounds through a pipe.
+class Bystander {
+ public:
+  Bystander() {
+    void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK_THAT(page != MAP_FAILED);
+    rounds_ = static_cast<std::atomic<uint64_t>*>(page);
+    pid_ = fork();
+    if (pid_ != 0) return;
     int ends[2];
     CHECK_THAT(pipe(ends) == 0);
-    for (char c = 0;; ++*rounds) {
+    for (char c = 0;; ++*rounds_) {
       if (write(ends[1], &c, 1) != 1 || read(ends[0], &c, 1) != 1) _exit(1);
     }
   }
-  const auto rate = [&](long ms) {
-    const uint64_t before = *rounds;
+  // Rounds a second, measured for so long.
+  uint64_t rate(long ms) const {
+    const uint64_t before = *rounds_;
     sleep_ms(ms);
-    return (*rounds - before) * 1000 / static_cast<uint64_t>(ms);
-  };
+    return (*rounds_ - before) * 1000 / static_cast<uint64_t>(ms);
+  }
+  void end() const { kill_and_wait(pid_); }
+
+  static void kill_and_wait(pid_t pid) {
+    int status = 0;
+    kill(pid, SIGKILL);
+    CHECK_THAT(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+  }
+
+ private:
+  std::atomic<uint64_t>* rounds_;
+  pid_t pid_;
+};
+
+HOSTILE_CASE(memory_storm, kReturns) {
+  const Bystander bystander;
   sleep_ms(100);
-  const uint64_t alone = rate(300);
+  const uint64_t alone = bystander.rate(300);
   const pid_t child = fork();
   if (child == 0) storm();
   sleep_ms(500);
-  const uint64_t beside = rate(1000);
-  kill(child, SIGKILL);
-  kill(caller, SIGKILL);
-  int status = 0;
-  CHECK_THAT(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-  CHECK_THAT(waitpid(caller, &status, 0) == caller && WIFSIGNALED(status));
+  const uint64_t beside = bystander.rate(1000);
+  Bystander::kill_and_wait(child);
+  bystander.end();
   // Two cores and four threads in between are a factor of their own.
   if (beside * 20 < alone) fail("%lu rounds a second, alone %lu", beside, alone);
 }
+
+// ---- Many kinds of calls at once, each short
+
+char* shared_buffer;
+int shared_word;
+
+void* replace_buffer(void*) {
+  for (;;) {
+    munmap(shared_buffer, 1 << 20);
+    (void)mmap(shared_buffer, 1 << 20, PROT_READ | PROT_WRITE,
+               MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
+}
+void* read_into_buffer(void*) {
+  const int file = open("/etc/services", O_RDONLY);
+  const int null = open("/dev/null", O_WRONLY);
+  for (;;) {
+    (void)!pread(file, shared_buffer, 65536, 0);
+    (void)!write(null, shared_buffer, 1);
+  }
+}
+void* wait_and_requeue(void*) {
+  const timespec moment{0, 100'000};
+  for (;;) {
+    (void)syscall(SYS_futex, &shared_word, FUTEX_WAIT, 0, &moment);
+    (void)syscall(SYS_futex, &shared_word, FUTEX_CMP_REQUEUE, 1, 1, &shared_word, 0);
+    (void)syscall(SYS_futex, &shared_word, FUTEX_WAKE, 100);
+  }
+}
+void* nest_epolls(void*) {
+  for (;;) {
+    const int outer = epoll_create1(0);
+    const int inner = epoll_create1(0);
+    const int event = eventfd(1, 0);
+    epoll_event wanted{};
+    wanted.events = EPOLLIN;
+    epoll_ctl(outer, EPOLL_CTL_ADD, inner, &wanted);
+    epoll_ctl(inner, EPOLL_CTL_ADD, outer, &wanted);
+    epoll_ctl(outer, EPOLL_CTL_ADD, event, &wanted);
+    (void)epoll_wait(outer, &wanted, 1, 0);
+    for (const int fd : {outer, inner, event}) close(fd);
+  }
+}
+void* send_itself(void*) {
+  for (;;) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) continue;
+    for (const int fd : {ends[0], ends[1]}) {
+      alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+      char byte = 0;
+      iovec part{&byte, 1};
+      msghdr message{};
+      message.msg_iov = &part;
+      message.msg_iovlen = 1;
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof fd);
+      memcpy(CMSG_DATA(header), &fd, sizeof fd);
+      (void)sendmsg(ends[0], &message, MSG_DONTWAIT);
+    }
+    close(ends[0]);
+    close(ends[1]);
+  }
+}
+void* signal_itself(void*) {
+  for (;;) kill(getpid(), SIGUSR1);
+}
+
+// Of each kind one, and two more of one, or of the first two.
+[[noreturn]] void mixed(unsigned favourite) {
+  void* (*const kinds[])(void*) = {replace_buffer, read_into_buffer, wait_and_requeue,
+                                   nest_epolls,    send_itself,      signal_itself};
+  signal(SIGUSR1, [](int) {});
+  shared_buffer = static_cast<char*>(
+      mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  for (unsigned kind = 0; kind < std::size(kinds); kind++) {
+    const bool more = kind == favourite || (kind == 0 && favourite == 1);
+    for (int i = 0; i < (more ? 3 : 1); i++) {
+      pthread_t thread;
+      pthread_create(&thread, nullptr, kinds[kind], nullptr);
+    }
+  }
+  for (;;) sleep_ms(1000);
+}
+
+void many_kinds_at_once() {
+  const Bystander bystander;
+  sleep_ms(100);
+  const uint64_t alone = bystander.rate(300);
+  pid_t children[6];
+  for (unsigned i = 0; i < std::size(children); i++) {
+    children[i] = fork();
+    if (children[i] == 0) mixed(i);
+  }
+  sleep_ms(500);
+  const uint64_t beside = bystander.rate(2000);
+  for (const pid_t child : children) Bystander::kill_and_wait(child);
+  bystander.end();
+  // 49 threads on two cores; it has to come to more than its share of calls.
+  if (beside * 60 < alone) fail("%lu rounds a second, alone %lu", beside, alone);
+}
+HOSTILE_CASE(mixed_storm, kReturns) { many_kinds_at_once(); }
+HOSTILE_CASE(traced_mixed_storm, kReturns) { many_kinds_at_once(); }
 
 // Calls that the stub serves itself are stops for the tracer all the same, each served at once:
 // answers to others have to have their turns.

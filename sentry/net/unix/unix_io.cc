@@ -144,7 +144,7 @@ Result<size_t> UnixSocket::recv_packet(Task&, RecvRequest& request) {
   if (request.flags & MSG_PEEK) {
     if (!packet.files.empty()) request.files = TRY(packet.files.copy());
   } else {
-    request.files = std::move(packet.files);
+    request.files = received_.take_files();
     pop_packet();
   }
   return request.flags & MSG_TRUNC ? length : part;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "sentry/net/unix/garbage.h"
 #include "sentry/task/kernel.h"
 #include "sentry/vfs/fs_context.h"
 #include "sentry/vfs/ops.h"
@@ -286,6 +287,7 @@ void UnixSocket::release() {
     }
   }
   received_.clear();
+  collect_garbage_after_close();
 }
 
 // ---- What is asked of them

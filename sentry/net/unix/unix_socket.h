@@ -30,6 +30,12 @@ class UnixSocket final : public Socket {
   }
   size_t readable_bytes() override;
   void release() override;
+  // f(PacketQueue&) for what was sent to it, and to connections that wait to be accepted.
+  template <typename F>
+  void each_queue(F f) {
+    f(received_);
+    for (const Ref<UnixSocket>& connection : backlog_) f(connection->received_);
+  }
 
  protected:
   // unix_writable(): a quarter of the buffer at most is in use.
