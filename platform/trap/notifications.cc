@@ -42,7 +42,12 @@ void TrapPlatform::deny(const Notification& n) {
   // A thread that asks for what nobody ordered is hostile. It is not resumed; its process ends.
   const auto it = by_tid_.find(static_cast<pid_t>(n.tid));
   if (it == by_tid_.end()) {
-    LOG_WARN_LIMITED("an unknown host thread {} asked for an unordered call", n.tid);
+    // A hand-off is mostly of one whose process has died since it was received.
+    if (n.nr == SYS_getppid && n.args[1] == UKS_HANDOFF) {
+      LOG_DEBUG("host thread {} has ended since its hand-off", n.tid);
+    } else {
+      LOG_WARN_LIMITED("an unknown host thread {} asked for an unordered call", n.tid);
+    }
     keeper_.send(keeper::Op::kKill, static_cast<int32_t>(n.tid));
     return;
   }
