@@ -39,7 +39,7 @@ int send_fd(int over, int fd) {
 }
 
 // -1: none came.
-int receive_fd(int from) {
+int receive_fd(int from, int flags = 0) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   char byte = 0;
   iovec iov{&byte, 1};
@@ -48,7 +48,7 @@ int receive_fd(int from) {
   m.msg_iovlen = 1;
   m.msg_control = control;
   m.msg_controllen = sizeof control;
-  if (recvmsg(from, &m, MSG_DONTWAIT) != 1 || !CMSG_FIRSTHDR(&m)) return -1;
+  if (recvmsg(from, &m, flags | MSG_DONTWAIT) != 1 || !CMSG_FIRSTHDR(&m)) return -1;
   int fd = -1;
   memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fd);
   return fd;
@@ -133,17 +133,8 @@ TEST_P(ScmGarbage, WhatCanBeReceivedStays) {
 TEST_P(ScmGarbage, PeekedDescriptorsKeepIt) {
   const Ends ring(GetParam());
   ASSERT_EQ(send_fd(ring.a, ring.b), 1);
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  char byte = 0;
-  iovec iov{&byte, 1};
-  msghdr m{};
-  m.msg_iov = &iov;
-  m.msg_iovlen = 1;
-  m.msg_control = control;
-  m.msg_controllen = sizeof control;
-  ASSERT_EQ(recvmsg(ring.b, &m, MSG_PEEK), 1);
-  int peeked = -1;
-  memcpy(&peeked, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof peeked);
+  const int peeked = receive_fd(ring.b, MSG_PEEK);
+  ASSERT_GE(peeked, 0);
   close(ring.b);
   for (int i = 0; i < 100; i++) close_another();
   const int again = receive_fd(peeked);
