@@ -226,8 +226,9 @@ void many_kinds_at_once() {
   const uint64_t beside = bystander.rate(2000);
   for (const pid_t child : children) Bystander::kill_and_wait(child);
   bystander.end();
-  // 49 threads on two cores; it has to come to more than its share of calls.
-  if (beside * 60 < alone) fail("%lu rounds a second, alone %lu", beside, alone);
+  // Of 49 threads it has a fiftieth of the calls, and the machine may have other work. Where
+  // receivers wait for processors it is a five-hundredth.
+  if (beside * 200 < alone) fail("%lu rounds a second, alone %lu", beside, alone);
 }
 HOSTILE_CASE(mixed_storm, kReturns) { many_kinds_at_once(); }
 HOSTILE_CASE(traced_mixed_storm, kReturns) { many_kinds_at_once(); }
