@@ -122,6 +122,7 @@ struct Started {
   UniqueFd gofer_config, sentry_config;
   UniqueFd start;  // the pipe's writing end
   UniqueFd sentry_socket;
+  Role gofer_role{"gofer", {}}, sentry_role{"sentry", {}};
   Child gofer, sentry;
   Guard guard;
 };
@@ -146,21 +147,18 @@ Result<void> start_roles(const ExecOptions& options, int log_fd, int strace_fd, 
   auto [keeper_end, sentry_end] = TRY(make_socket_pair());
   started.sentry_socket = std::move(keeper_end);
 
-  Role gofer{"gofer",
-             {{null.get(), 0},
-              {null.get(), 1},
-              {STDERR_FILENO, 2},
-              {started.gofer_config.get(), keeper::kConfigFd},
-              {log_fd, keeper::kLogFd},
-              {start_end.get(), keeper::kStartFd}}};
-  Role sentry{"sentry",
-              {{0, 0},
-               {1, 1},
-               {2, 2},
-               {started.sentry_config.get(), keeper::kConfigFd},
-               {log_fd, keeper::kLogFd},
-               {sentry_end.get(), keeper::kKeeperFd},
-               {start_end.get(), keeper::kStartFd}}};
+  Role& gofer = started.gofer_role;
+  gofer.fds = {{null.get(), 0},          {null.get(), 1},
+               {STDERR_FILENO, 2},       {started.gofer_config.get(), keeper::kConfigFd},
+               {log_fd, keeper::kLogFd}, {start_end.get(), keeper::kStartFd}};
+  Role& sentry = started.sentry_role;
+  sentry.fds = {{0, 0},
+                {1, 1},
+                {2, 2},
+                {started.sentry_config.get(), keeper::kConfigFd},
+                {log_fd, keeper::kLogFd},
+                {sentry_end.get(), keeper::kKeeperFd},
+                {start_end.get(), keeper::kStartFd}};
   if (strace_fd >= 0) sentry.fds.push_back({strace_fd, keeper::kStraceFd});
   std::vector<UniqueFd> ends;
   for (int i = 0; i < keeper::kGoferConnections; ++i) {
