@@ -34,8 +34,9 @@ add_test(NAME runs COMMAND demo)
 X
 echo "int part() { return 42; }" >src/part.cc
 printf "#include <thread>\n#include <cstdio>\nint part();\nint main() { int r = 0; std::thread([&] { r = part(); }).join(); std::printf(\"%%d\\\\n\", r); return r != 42; }\n" >src/demo.cc
-cmake -S . -B /tmp/b >/tmp/log 2>&1 || tail -20 /tmp/log; cmake --build /tmp/b -j4 >/tmp/log 2>&1 || tail -20 /tmp/log; /tmp/b/demo; ctest --test-dir /tmp/b 2>&1 | grep "tests passed"
-cmake -S . -B /tmp/c -G Ninja >/dev/null && ninja -C /tmp/c >/tmp/log && tail -1 /tmp/log | cut -d" " -f1; ninja -C /tmp/c | tail -1; rm -rf /tmp/b /tmp/c'
+t=$(mktemp -d)
+cmake -S . -B "$t/b" >"$t/log" 2>&1 || tail -20 "$t/log"; cmake --build "$t/b" -j4 >"$t/log" 2>&1 || tail -20 "$t/log"; "$t/b/demo"; ctest --test-dir "$t/b" 2>&1 | grep "tests passed"
+cmake -S . -B "$t/c" -G Ninja >/dev/null && ninja -C "$t/c" >"$t/log" && tail -1 "$t/log" | cut -d" " -f1; ninja -C "$t/c" | tail -1; rm -rf "$t"'
 
 # This project's own unit tests, built by cmake and make -j4 inside (without optimisation: it is half an
 # hour of compiler time otherwise), and run there.

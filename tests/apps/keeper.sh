@@ -153,6 +153,16 @@ print(len(good))') >"$base/out" 2>&1
 }
 check few_descriptors few_descriptors
 
+# Who allows too little is told so, in one line, at once.
+low_limit() {  # OPTION VALUE
+  fresh
+  (ulimit "-$1" "$2"; inside -- /bin/true) >"$base/out" 2>&1
+  [[ $? == 125 && $(wc -l <"$base/out") == 1 ]] && grep -q "^uks: the limit of .* is $2 here (ulimit -H$1); a sandbox needs" "$base/out" || { cat "$base/out"; return 1; }
+}
+check low_limit.files low_limit n 64
+check low_limit.address_space low_limit v 500000
+check low_limit.data low_limit d 8000
+
 nothing_is_left() {
   start 'sleep 60 & setsid sleep 61 & echo ready; exit 4'
   local all

@@ -42,15 +42,16 @@ const c = cp.fork("./c.js"); c.on("message", m => console.log(m.twice)); for (le
 c.on("exit", (x) => console.log("exit", x))'
 js worker_threads '
 const {Worker} = require("worker_threads");
-let left = 4, sum = 0;
+let left = 5, sum = 0;
+const done = () => { if (--left == 0) console.log("sum", sum, "shared", shared[1]) };
 for (let i = 0; i < 4; i++) {
   const w = new Worker("const {parentPort, workerData} = require(\"worker_threads\"); let s = 0; for (let i = 0; i < 1e6; i++) s += i % (workerData + 2); parentPort.postMessage(s)", {eval: true, workerData: i});
-  w.on("message", m => sum += m); w.on("exit", c => { if (--left == 0) console.log("sum", sum) });
+  w.on("message", m => sum += m); w.on("exit", done);
 }
 const shared = new Int32Array(new SharedArrayBuffer(8));
 const w = new Worker("const {workerData: a} = require(\"worker_threads\"); Atomics.wait(a, 0, 0, 5000); Atomics.store(a, 1, 7); Atomics.notify(a, 1)", {eval: true, workerData: shared});
 w.on("online", () => { Atomics.store(shared, 0, 1); Atomics.notify(shared, 0); });
-w.on("exit", () => console.log("shared", shared[1]))'
+w.on("exit", done)'
 js net_loopback '
 const net = require("net");
 const s = net.createServer(c => { c.on("data", d => c.write(String(d).toUpperCase())); c.on("end", () => c.end()) });

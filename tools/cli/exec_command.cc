@@ -225,6 +225,8 @@ int exec_command(ExecOptions options) {
         "seccomp filters are not to be had here (inside another sandbox?), and nothing is safe "
         "without them");
   }
+  if (const std::string low = options.explain ? "" : too_low_limit(); !low.empty())
+    return fail(low);
 
   Terminal terminal;
   terminal.save();

@@ -16,6 +16,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include <fmt/format.h>
+
 #include "platform/base/close_descriptors.h"
 #include "platform/host/sanitizer_calls.h"
 #include "tools/cli/args.h"
@@ -142,6 +144,27 @@ void prepare(Role& role) {
 }
 
 }  // namespace
+
+std::string too_low_limit() {
+  struct Need {
+    int resource;
+    rlim_t minimum;
+    const char* what;
+    rlim_t unit;
+    const char* option;
+  };
+  // Two windows of 128 MiB and the stub's region; stacks of 8 MiB for the threads of the start.
+  for (const Need& need : {Need{RLIMIT_NOFILE, 128, "open files", 1, "n"},
+                           Need{RLIMIT_AS, 1 << 30, "address space in KiB", 1024, "v"},
+                           Need{RLIMIT_DATA, 128 << 20, "data memory in KiB", 1024, "d"}}) {
+    rlimit limit;
+    if (::getrlimit(static_cast<__rlimit_resource_t>(need.resource), &limit) != 0) continue;
+    if (limit.rlim_max >= need.minimum) continue;
+    return fmt::format("the limit of {} is {} here (ulimit -H{}); a sandbox needs {}", need.what,
+                       limit.rlim_max / need.unit, need.option, need.minimum / need.unit);
+  }
+  return "";
+}
 
 Result<UniqueFd> make_config_file(const char* name) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -49,6 +49,9 @@ struct Child {
 // dispositions, no core dumps, and soft limits of its own resources raised to the hard ones.
 Result<Child> start_role(Role& role);
 
+// What the roles cannot do without, as a sentence; empty if the hard limits here are high enough.
+std::string too_low_limit();
+
 // An anonymous file for a role's configuration.
 Result<UniqueFd> make_config_file(const char* name);
 
