@@ -33,9 +33,9 @@ bool reduce_capabilities() {
   constexpr uint64_t kKeep =
       1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID;
   // Fails without CAP_SETPCAP, where there is nothing to lose: no_new_privs makes the bounding set
-  // moot.
+  // moot. EINVAL marks the end of what the kernel knows.
   for (int cap = 0; cap <= 63; ++cap) {
-    if (!(kKeep >> cap & 1)) (void)::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+    if (!(kKeep >> cap & 1) && ::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) break;
   }
   (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};

@@ -116,8 +116,8 @@ void place_descriptors(const Zygote& zygote, int socket) {
   __builtin_unreachable();
 }
 
-[[noreturn]] void be_zygote(const StubLayout& layout, const Zygote& zygote, int socket,
-                            pid_t sentry) {
+[[noreturn]] void be_zygote(const StubLayout& layout, const bpf::Program& filter,
+                            const Zygote& zygote, int socket, pid_t sentry) {
   to_sentry = socket;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, "uks-stub");
@@ -173,7 +173,6 @@ void place_descriptors(const Zygote& zygote, int socket) {
   sigaddset(&kicks, SIGURG);
   sigprocmask(SIG_SETMASK, &kicks, nullptr);
 
-  const bpf::Program filter = stub_filter(base + header.syscall_ip, zygote.way);
   sock_fprog program{static_cast<unsigned short>(filter.size()),
                      const_cast<sock_filter*>(filter.data())};
 
@@ -221,7 +220,7 @@ pid_t fork_zygote() {
 
 }  // namespace
 
-Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way) {
+Result<Zygote> begin_zygote(const StubLayout& layout, const bpf::Program& filter, HandOff way) {
   // What kernels say that lack these.
   if (way == HandOff::kListener && is_masked(Feature::kNotify)) return Err(ENOSYS);
   if (way == HandOff::kListener && is_masked(Feature::kWaitKillable)) return Err(EINVAL);
@@ -239,7 +238,7 @@ Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way) {
   const pid_t sentry = getpid();
   zygote.pid = fork_zygote();
   if (zygote.pid < 0) return HostErr();
-  if (zygote.pid == 0) be_zygote(layout, zygote, theirs.get(), sentry);
+  if (zygote.pid == 0) be_zygote(layout, filter, zygote, theirs.get(), sentry);
   zygote.socket = std::move(ours);
   return zygote;
 }

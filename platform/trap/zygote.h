@@ -19,7 +19,8 @@ struct Zygote {
 // Forks one, which makes itself ready beside the caller. Preconditions: the calling process is
 // single-threaded, unprivileged, has no_new_privs and no filter of its own yet; the calling thread
 // lives as long as the sandbox (PDEATHSIG counts from it).
-Result<Zygote> begin_zygote(const StubLayout& layout, HandOff way);
+// `filter`: stub_filter() for this layout and way.
+Result<Zygote> begin_zygote(const StubLayout& layout, const bpf::Program& filter, HandOff way);
 // Waits until it is ready, and takes its listener. With kTracer: it has to be traced by now.
 // EBUSY: another listener exists in the filter chain; EINVAL: the kernel is older than 5.19.
 Result<void> finish_zygote(Zygote& zygote);

@@ -70,8 +70,9 @@ bool Boot::fail(const std::string& text, int status) {
 Result<void> Boot::make_listened(std::vector<StubFamily>& families) {
   std::vector<Zygote> zygotes;
   const auto make = [&]() -> Result<void> {
+    const auto filter = stub_filter(layout_.base + layout_.header.syscall_ip, HandOff::kListener);
     for (unsigned i = 0; i < kShards; i++)
-      zygotes.push_back(TRY(begin_zygote(layout_, HandOff::kListener)));
+      zygotes.push_back(TRY(begin_zygote(layout_, filter, HandOff::kListener)));
     for (Zygote& zygote : zygotes) TRY(finish_zygote(zygote));
     return {};
   };
@@ -92,7 +93,8 @@ Result<void> Boot::make_traced(std::vector<StubFamily>& families) {
   sigaddset(&news, SIGCHLD);
   sigaddset(&news, SIGURG);
   sigprocmask(SIG_BLOCK, &news, nullptr);
-  Zygote zygote = TRY(begin_zygote(layout_, HandOff::kTracer));
+  const auto filter = stub_filter(layout_.base + layout_.header.syscall_ip, HandOff::kTracer);
+  Zygote zygote = TRY(begin_zygote(layout_, filter, HandOff::kTracer));
   auto tracer = Tracer::start(zygote);
   if (!tracer) {
     abandon_zygote(zygote);

@@ -1,16 +1,17 @@
 // Name globs, matched without recursion: linear back-tracking to the last star.
 #include "tools/cli/glob.h"
 
-#include <cctype>
+#include <algorithm>
 
 namespace uks::cli {
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
 
 bool name_matches(std::string_view pattern, std::string_view name, bool ignore_case) {
-  const auto same = [&](char a, char b) {
-    if (!ignore_case) return a == b;
-    return std::tolower(static_cast<unsigned char>(a)) ==
-           std::tolower(static_cast<unsigned char>(b));
-  };
+  const auto same = [&](char a, char b) { return a == b || (ignore_case && lower(a) == lower(b)); };
   size_t p = 0, n = 0;
   size_t star = std::string_view::npos, resume = 0;
   while (n < name.size()) {
@@ -31,6 +32,8 @@ bool name_matches(std::string_view pattern, std::string_view name, bool ignore_c
   return p == pattern.size();
 }
 
-bool has_glob(std::string_view path) { return path.find_first_of("*?") != std::string_view::npos; }
+bool has_glob(std::string_view path) {
+  return std::ranges::any_of(path, [](char c) { return c == '*' || c == '?'; });
+}
 
 }  // namespace uks::cli

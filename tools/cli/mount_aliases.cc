@@ -2,6 +2,7 @@
 #include "tools/cli/mount_aliases.h"
 
 #include <algorithm>
+#include <map>
 
 #include "tools/cli/paths.h"
 
@@ -57,6 +58,9 @@ std::vector<HostMount> parse_mountinfo(std::string_view text) {
     if (count < 5 || !fields[3].starts_with('/') || !fields[4].starts_with('/')) continue;
     mounts.push_back({std::string(fields[2]), unescape(fields[3]), unescape(fields[4])});
   }
+  std::map<std::string_view, int> counts;
+  for (const HostMount& m : mounts) counts[m.device]++;
+  for (HostMount& m : mounts) m.alone = counts[m.device] == 1;
   return mounts;
 }
 
@@ -69,10 +73,8 @@ std::vector<std::string> other_names(const std::vector<HostMount>& mounts, const
       home = &m;
   }
   std::vector<std::string> names;
-  if (!home) return names;
   // Of most file systems there is one mount: nothing of it has another name.
-  const auto same = [&](const HostMount& m) { return m.device == home->device; };
-  if (std::ranges::count_if(mounts, same) == 1) return names;
+  if (!home || home->alone) return names;
   const std::string place = append(home->root, tail_below(path, home->target));
   for (const HostMount& m : mounts) {
     if (m.device != home->device) continue;

@@ -11,6 +11,7 @@ struct HostMount {
   std::string device;  // major:minor
   std::string root;    // the directory of the file system that is mounted
   std::string target;  // where
+  bool alone = false;  // no other line has this device
 };
 
 // Well-formed lines in their order; at most 65,536.

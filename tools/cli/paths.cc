@@ -35,12 +35,12 @@ std::string absolute_path(std::string_view path, std::string_view base, std::str
 
 bool is_below(std::string_view path, std::string_view ancestor) {
   if (ancestor == "/") return path.size() > 1;
-  return path.size() > ancestor.size() && path.starts_with(ancestor) &&
-         path[ancestor.size()] == '/';
+  return path.size() > ancestor.size() && path[ancestor.size()] == '/' &&
+         path.starts_with(ancestor);
 }
 
 bool is_at_or_below(std::string_view path, std::string_view ancestor) {
-  return path == ancestor || is_below(path, ancestor);
+  return path.size() == ancestor.size() ? path == ancestor : is_below(path, ancestor);
 }
 
 std::string parent_of(std::string_view path) {
@@ -55,7 +55,10 @@ size_t depth_of(std::string_view path) {
 }
 
 std::string join(std::string_view dir, std::string_view name) {
-  return (dir == "/" ? "" : std::string(dir)) + "/" + std::string(name);
+  if (dir == "/") dir = "";
+  std::string path;
+  path.reserve(dir.size() + 1 + name.size());
+  return path.append(dir).append(1, '/').append(name);
 }
 
 }  // namespace uks::cli

@@ -40,7 +40,7 @@ std::string ViewScope::secret_above(const std::string& path) const {
 }
 
 void RuleBuilder::add(const std::string& path, RuleAction action, std::string reason, bool track) {
-  rules_[path] = {path, action, track, std::move(reason)};
+  rules_.insert_or_assign(path, GoferRule{path, action, track, std::move(reason)});
 }
 
 bool RuleBuilder::opens(const std::string& path) const {
@@ -53,6 +53,7 @@ bool RuleBuilder::opens(const std::string& path) const {
 
 std::vector<GoferRule> RuleBuilder::take() {
   std::vector<GoferRule> rules;
+  rules.reserve(rules_.size());
   for (auto& [path, rule] : rules_) rules.push_back(std::move(rule));
   rules_.clear();
   return rules;
@@ -198,9 +199,10 @@ void RuleBuilder::add_other_homes() {
     const std::string home = scope_.host.real_path(account.home).value_or("");
     if (home.empty() || home == "/" || scope_.homes.contains(home)) continue;
     if (++count > kMaxHomes) break;
+    const std::string reason = std::string(kOthersSecret) + home;
     for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
       for (const std::string_view secret : list) {
-        add(join(home, secret), RuleAction::kDeny, std::string(kOthersSecret) + home, false);
+        add(join(home, secret), RuleAction::kDeny, reason, false);
       }
     }
   }
