@@ -5,6 +5,7 @@
 
 #include "gen/syscalls.h"
 #include "sentry/vfs/fd_table.h"
+#include "sentry/vfs/notify.h"
 #include "sentry/vfs/ops.h"
 #include "sentry/vfs/permissions.h"
 
@@ -56,6 +57,7 @@ Result<int64_t> do_getdents(Task& task, int fd, UserOut buf, uint32_t count, boo
   };
   int64_t before = file->pos;
   TRY(file->iterate(task, sink));
+  notify::file(*file, IN_ACCESS);
   if (out.empty()) {
     if (full) return Err(faulted ? EFAULT : EINVAL);
     return 0;

@@ -8,6 +8,7 @@
 #include "sentry/time/clock.h"
 #include "sentry/usermem/guest_io.h"
 #include "sentry/vfs/fd_table.h"
+#include "sentry/vfs/notify.h"
 #include "syscalls/file_io.h"
 
 #ifndef RWF_NOAPPEND
@@ -134,6 +135,7 @@ Result<int64_t> do_read(Task& task, File& file, UserIovec ranges, std::optional<
     const bool is_regular = file.inode() && file.inode()->is_regular();
     if (!is_regular && task.has_deliverable_signal()) break;
   }
+  if (done > 0) notify::file(file, IN_ACCESS);
   if (r || done > 0) return static_cast<int64_t>(done);
   if (r.error() == EAGAIN && !file.nonblocking() && !(rwf & RWF_NOWAIT) && file.wait_queue())
     return Err(wait_for_file(task, file, EPOLLIN));
@@ -175,6 +177,7 @@ Result<int64_t> do_write(Task& task, File& file, UserIovec ranges, std::optional
     // anyway.
     if (file.kind() == FileKind::kPipe && source.remaining() > 0) yield_kernel_lock();
   }
+  if (done > 0) notify::file(file, IN_MODIFY);
   if (done > 0 && (file.flags() & (O_DSYNC | O_SYNC) || rwf & (RWF_DSYNC | RWF_SYNC))) {
     if (file.inode() && file.inode()->is_regular())
       TRY(file.sync(task, !((file.flags() & O_SYNC) == O_SYNC || rwf & RWF_SYNC)));

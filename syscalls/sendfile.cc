@@ -3,6 +3,7 @@
 
 #include "gen/syscalls.h"
 #include "sentry/vfs/fd_table.h"
+#include "sentry/vfs/notify.h"
 #include "syscalls/file_io.h"
 
 namespace uks {
@@ -51,6 +52,15 @@ Result<uint64_t> copy(Task& task, Cursor& in, Cursor& out, uint64_t count) {
   return done;
 }
 
+Result<uint64_t> copy_and_tell(Task& task, Cursor& in, Cursor& out, uint64_t count) {
+  auto done = copy(task, in, out, count);
+  if (done.value_or(0) > 0) {
+    notify::file(in.file, IN_ACCESS);
+    notify::file(out.file, IN_MODIFY);
+  }
+  return done;
+}
+
 }  // namespace
 
 Result<int64_t> sys_sendfile(Task& task, int out_fd, int in_fd, UserInOut offset, uint64_t count) {
@@ -71,7 +81,7 @@ Result<int64_t> sys_sendfile(Task& task, int out_fd, int in_fd, UserInOut offset
   count = std::min(count, kMaxRwCount);
   Cursor in{*in_file, pos}, out{*out_file, {}};
   while (done < count) {
-    auto r = copy(task, in, out, count - done);
+    auto r = copy_and_tell(task, in, out, count - done);
     if (r) {
       if (offset) TRY(task.copy_out(offset, *in.pos));
       if (*r == 0) break;
@@ -111,7 +121,7 @@ Result<int64_t> sys_copy_file_range(Task& task, int in_fd, UserInOut off_in, int
     return Err(EOVERFLOW);
   if (a == b && *out.pos < in_end && *in.pos < out_end && length > 0) return Err(EINVAL);
   length = TRY(apply_file_size_limit(task, *out_file, *out.pos, length));
-  uint64_t done = TRY(copy(task, in, out, length));
+  uint64_t done = TRY(copy_and_tell(task, in, out, length));
   if (off_in) {
     TRY(task.copy_out(off_in, *in.pos));
   } else {

@@ -8,6 +8,7 @@
 #include "sentry/task/task.h"
 #include "sentry/usermem/guest_io.h"
 #include "sentry/vfs/fd_table.h"
+#include "sentry/vfs/notify.h"
 
 namespace uks {
 namespace {
@@ -70,6 +71,7 @@ Result<int64_t> file_to_pipe(Task& task, File& in, std::optional<int64_t>& offse
   if (fits < *n && !offset && in.seekable()) in.pos -= static_cast<int64_t>(*n - fits);
   to.append(buffer.data(), fits);
   if (offset) *offset += static_cast<int64_t>(fits);
+  if (fits > 0) notify::file(in, IN_ACCESS);
   return static_cast<int64_t>(fits);
 }
 
@@ -94,6 +96,7 @@ Result<int64_t> pipe_to_file(Task& task, File& in, File& out, std::optional<int6
     return Err(n.error());
   }
   if (offset) *offset += static_cast<int64_t>(done);
+  if (done > 0) notify::file(out, IN_MODIFY);
   return static_cast<int64_t>(done);
 }
 

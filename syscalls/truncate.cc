@@ -3,6 +3,7 @@
 
 #include "gen/syscalls.h"
 #include "sentry/vfs/fd_table.h"
+#include "sentry/vfs/notify.h"
 #include "sentry/vfs/ops.h"
 #include "syscalls/file_io.h"
 
@@ -28,6 +29,7 @@ Result<int64_t> sys_ftruncate(Task& task, int fd, int64_t length) {
       TRY(apply_file_size_limit(task, *file, length, 1));
   }
   TRY(file->truncate(task, length));
+  notify::file(*file, IN_MODIFY);
   return 0;
 }
 
@@ -42,6 +44,7 @@ Result<int64_t> sys_fallocate(Task& task, int fd, int mode, int64_t offset, int6
   int64_t end;
   if (__builtin_add_overflow(offset, length, &end)) return Err(EFBIG);
   TRY(file->allocate(task, mode, offset, length));
+  notify::file(*file, IN_MODIFY);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "gen/syscalls.h"
 #include "sentry/vfs/fd_table.h"
+#include "sentry/vfs/notify.h"
 #include "sentry/vfs/ops.h"
 #include "sentry/vfs/permissions.h"
 
@@ -57,6 +58,7 @@ Result<int64_t> do_set(Task& task, const Path& place, UserStr user_name, UserIn 
   Ref<Inode> inode = place.dentry->inode_ref();
   TRY(may_use(task, TRY(inode->getattr()), name, true));
   TRY(inode->setxattr(name, data, flags));
+  notify::place(place, IN_ATTRIB);
   return 0;
 }
 
@@ -93,6 +95,7 @@ Result<int64_t> do_remove(Task& task, const Path& place, UserStr user_name) {
   Ref<Inode> inode = place.dentry->inode_ref();
   TRY(may_use(task, TRY(inode->getattr()), name, true));
   TRY(inode->removexattr(name));
+  notify::place(place, IN_ATTRIB);
   return 0;
 }
 

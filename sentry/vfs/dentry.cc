@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "platform/base/check.h"
+#include "sentry/vfs/notify.h"
 
 namespace uks {
 namespace {
@@ -47,6 +48,7 @@ void Dentry::last_ref() {
   Dentry* next = this;
   while (next) {
     next->unhash();
+    if (next->end_watched_) notify::gone(*next->inode_);
     delete next;
     next = nullptr;
     if (!list.empty()) {
@@ -128,6 +130,18 @@ void Dentry::mark_deleted() {
   Ref<Dentry> self(this);
   unhash();
   deleted_ = true;
+}
+
+void Dentry::tell_end_if_unused() {
+  if (!end_watched_) return;
+  // The names below a removed directory are known to be absent; they would hold it.
+  while (!children_.empty()) {
+    const Ref<Dentry> child(children_.begin()->second);
+    child->unhash();
+  }
+  if (ref_count() > 1) return;
+  end_watched_ = false;
+  notify::gone(*inode_);
 }
 
 void Dentry::move_to(const Ref<Dentry>& parent, std::string_view name, MonotonicNs valid_until) {

@@ -47,6 +47,10 @@ class Dentry : public RefCounted {
   void pin() { ++pins_; }
   void unpin() { --pins_; }
   bool pinned() const { return pins_ > 0; }
+  // The file ends with this name's last user: its watchers are told then (notify.h).
+  void watch_end() { end_watched_ = true; }
+  // Tells them now if nobody but the caller, by one reference, uses this any more.
+  void tell_end_if_unused();
   // Goes up with every change to the names in this directory that this kernel makes.
   uint64_t changes = 0;
   // How many mounts cover it.
@@ -68,6 +72,7 @@ class Dentry : public RefCounted {
   std::unordered_map<std::string_view, Dentry*, StringHash, std::equal_to<>> children_;
   bool hashed_ = false;
   bool deleted_ = false;
+  bool end_watched_ = false;
   int pins_ = 0;
   MonotonicNs valid_until_ = 0;
   // The cache's list, young to old; a dentry in it is held by it.

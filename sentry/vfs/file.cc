@@ -3,6 +3,7 @@
 
 #include "sentry/fs/epoll/epoll.h"
 #include "sentry/vfs/locks.h"
+#include "sentry/vfs/notify.h"
 #include "sentry/vfs/ops.h"
 
 namespace uks {
@@ -11,12 +12,20 @@ Result<Ref<File>> open_fifo(Task& task, Path path, Ref<RefCounted>& state_slot,
                             int flags);  // sentry/fs/pipe
 
 File::~File() {
+  if (announced_)
+    notify::place(path_, (flags_ & O_ACCMODE) != O_RDONLY ? IN_CLOSE_WRITE : IN_CLOSE_NOWRITE);
   if (epoll_items) forget_epoll_items(*this);
   // The description's own locks (flock, OFD) end with it.
   if (locks_taken_) {
     if (FileLocks* locks = lock_inode_ ? lock_inode_->locks_if_any() : nullptr)
       locks->release_description(*this);
   }
+}
+
+void File::announce() {
+  if (flags_ & O_PATH || !path_) return;
+  announced_ = true;
+  notify::place(path_, IN_OPEN);
 }
 
 Inode* File::inode() const { return path_ ? path_.dentry->inode() : nullptr; }

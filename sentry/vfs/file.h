@@ -42,7 +42,8 @@ enum class FileKind : uint8_t {
   kMemfd,
   kSocket,
   kTerminal,
-  kPidFd
+  kPidFd,
+  kInotify
 };
 
 class EpollItem;
@@ -116,6 +117,9 @@ class File : public RefCounted {
   // Extra lines of /proc/PID/fdinfo/N.
   virtual std::string fdinfo() const { return {}; }
 
+  // open(2) has given it out: watchers hear of its opening now, of its end later (notify.h).
+  void announce();
+
   // The file position; meaningful for seekable files and directories.
   int64_t pos = 0;
   // fcntl F_SETOWN / F_SETSIG.
@@ -130,6 +134,7 @@ class File : public RefCounted {
   }
 
  private:
+  bool announced_ = false;
   bool locks_taken_ = false;
   Ref<Inode> lock_inode_;
   Path path_;

@@ -22,6 +22,7 @@ class Task;
 class File;
 class Inode;
 class FileLocks;
+struct Watch;
 struct Path;
 
 // One instance of a file system (a superblock).
@@ -120,6 +121,8 @@ class Inode : public RefCounted {
   // POSIX, OFD and flock locks; made at first use.
   FileLocks& locks();
   FileLocks* locks_if_any() { return locks_.get(); }
+  // Who watches it (notify.h); each holds this inode.
+  Watch* watches = nullptr;
   // State of a fifo or of a bound AF_UNIX socket, put here by whoever implements it.
   Ref<RefCounted> special;
 

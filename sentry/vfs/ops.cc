@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
 
+#include "sentry/vfs/notify.h"
 #include "sentry/vfs/permissions.h"
 
 #ifndef RENAME_NOREPLACE
@@ -27,6 +28,12 @@ void enter(const Ref<Dentry>& dir, std::string_view name, Ref<Inode> inode) {
   dir->hash(child, ttl == FileSystem::kForever ? ttl : monotonic_now() + ttl);
 }
 
+void created(const Path& dir, std::string_view name, Ref<Inode> inode) {
+  const bool is_dir = inode->is_dir();
+  enter(dir.dentry, name, std::move(inode));
+  notify::name(*dir.dentry, name, is_dir, IN_CREATE);
+}
+
 // `name` is gone; `victim` was it.
 void removed(const Ref<Dentry>& dir, const Ref<Dentry>& victim) {
   ++dir->changes;
@@ -35,6 +42,7 @@ void removed(const Ref<Dentry>& dir, const Ref<Dentry>& victim) {
     again->mark_deleted();
   victim->mark_deleted();
   enter(dir, victim->name(), {});
+  notify::removed(*dir, victim);
 }
 
 // A place where a new name may be made. EEXIST first, as Linux answers.
@@ -109,7 +117,7 @@ Result<void> make_node(Task& task, const Path& base, std::string_view path, uint
   NewNode node = new_node(task.creds(), dir, (mode & S_IFMT) | (mode & 07777 & ~task.fs().umask));
   node.rdev = rdev;
   auto inode = TRY(last.parent.inode()->mknod(last.name, node));
-  enter(last.parent.dentry, last.name, std::move(inode));
+  created(last.parent, last.name, std::move(inode));
   return {};
 }
 
@@ -121,7 +129,7 @@ Result<Path> make_socket_node(Task& task, std::string_view path, uint32_t mode) 
   NewNode node = new_node(task.creds(), dir, S_IFSOCK | (mode & 07777 & ~task.fs().umask));
   auto inode = last->parent.inode()->mknod(last->name, node);
   if (!inode) return Err(inode.error() == EEXIST ? EADDRINUSE : inode.error().value);
-  enter(last->parent.dentry, last->name, std::move(*inode));
+  created(last->parent, last->name, std::move(*inode));
   auto dentry = TRY(lookup_dentry(task, last->parent.dentry, last->name));
   if (dentry->negative()) return Err(ENOENT);
   return Path{last->parent.mount, std::move(dentry)};
@@ -132,7 +140,7 @@ Result<void> make_directory(Task& task, const Path& base, std::string_view path,
   Attr dir = TRY(last.parent.inode()->getattr());
   NewNode node = new_node(task.creds(), dir, S_IFDIR | (mode & 01777 & ~task.fs().umask));
   auto inode = TRY(last.parent.inode()->mkdir(last.name, node));
-  enter(last.parent.dentry, last.name, std::move(inode));
+  created(last.parent, last.name, std::move(inode));
   return {};
 }
 
@@ -143,7 +151,7 @@ Result<void> make_symlink(Task& task, std::string_view target, const Path& base,
   Attr dir = TRY(last.parent.inode()->getattr());
   NewNode node = new_node(task.creds(), dir, S_IFLNK | 0777);
   auto inode = TRY(last.parent.inode()->symlink(last.name, target, node));
-  enter(last.parent.dentry, last.name, std::move(inode));
+  created(last.parent, last.name, std::move(inode));
   return {};
 }
 
@@ -161,7 +169,8 @@ Result<void> make_link(Task& task, const Path& old_place, const Path& base, std:
     if (!safe) return Err(EPERM);
   }
   TRY(last.parent.inode()->link(last.name, *inode));
-  enter(last.parent.dentry, last.name, std::move(inode));
+  notify::inode(*inode, IN_ATTRIB);
+  created(last.parent, last.name, std::move(inode));
   return {};
 }
 
@@ -270,6 +279,8 @@ Result<void> rename_file(Task& task, const Path& old_base, std::string_view old_
     source->unhash();
     target->move_to(from.parent.dentry, from.name, until);
     source->move_to(to.parent.dentry, to.name, until);
+    notify::moved(*from.parent.dentry, from.name, *to.parent.dentry, to.name, *source->inode(), {});
+    notify::moved(*to.parent.dentry, to.name, *from.parent.dentry, from.name, *target->inode(), {});
     return {};
   }
   if (!target->negative()) target->mark_deleted();
@@ -282,6 +293,8 @@ Result<void> rename_file(Task& task, const Path& old_base, std::string_view old_
   }
   source->move_to(to.parent.dentry, to.name, until);
   enter(from.parent.dentry, from.name, {});
+  notify::moved(*from.parent.dentry, from.name, *to.parent.dentry, to.name, *source->inode(),
+                target->negative() ? Ref<Dentry>() : target);
   return {};
 }
 

@@ -1,6 +1,7 @@
 // Changing attributes: the checks of setattr_prepare() in fs/attr.c.
 #include <linux/capability.h>
 
+#include "sentry/vfs/notify.h"
 #include "sentry/vfs/ops.h"
 #include "sentry/vfs/permissions.h"
 
@@ -17,7 +18,9 @@ Result<void> change_mode(Task& task, const Path& place, uint32_t mode) {
     mode &= ~static_cast<uint32_t>(S_ISGID);
   SetAttr changes;
   changes.mode = mode;
-  return place.inode()->setattr(changes);
+  TRY(place.inode()->setattr(changes));
+  notify::place(place, IN_ATTRIB);
+  return {};
 }
 
 Result<void> change_owner(Task& task, const Path& place, uint32_t uid, uint32_t gid) {
@@ -39,8 +42,9 @@ Result<void> change_owner(Task& task, const Path& place, uint32_t uid, uint32_t 
     if (!attr.is_dir() && (attr.mode & (S_ISUID | S_ISGID)) && attr.is_regular())
       changes.mode = mode_without_setid(attr.mode) & 07777;
   }
-  if (changes.empty()) return {};
-  return place.inode()->setattr(changes);
+  if (!changes.empty()) TRY(place.inode()->setattr(changes));
+  if (uid != ~0u || gid != ~0u) notify::place(place, IN_ATTRIB);
+  return {};
 }
 
 Result<void> change_times(Task& task, const Path& place, const timespec* times) {
@@ -61,7 +65,10 @@ Result<void> change_times(Task& task, const Path& place, const timespec* times) 
   };
   changes.atime = pick(times ? &times[0] : nullptr);
   changes.mtime = pick(times ? &times[1] : nullptr);
-  return place.inode()->setattr(changes);
+  TRY(place.inode()->setattr(changes));
+  // One of them alone is what reading or writing would have changed (fsnotify_change()).
+  notify::place(place, !changes.atime ? IN_MODIFY : changes.mtime ? IN_ATTRIB : IN_ACCESS);
+  return {};
 }
 
 Result<void> truncate_place(Task& task, const Path& place, int64_t size) {
@@ -75,7 +82,9 @@ Result<void> truncate_place(Task& task, const Path& place, int64_t size) {
   changes.size = static_cast<uint64_t>(size);
   if ((attr.mode & (S_ISUID | S_ISGID)) && !task.creds().has_cap(CAP_FSETID))
     changes.mode = mode_without_setid(attr.mode) & 07777;
-  return place.inode()->setattr(changes);
+  TRY(place.inode()->setattr(changes));
+  notify::place(place, changes.mode ? IN_MODIFY | IN_ATTRIB : IN_MODIFY);
+  return {};
 }
 
 }  // namespace uks

@@ -3,6 +3,7 @@
 
 #include "sentry/vfs/dir_file.h"
 #include "sentry/vfs/fd_table.h"
+#include "sentry/vfs/notify.h"
 #include "sentry/vfs/ops.h"
 #include "sentry/vfs/permissions.h"
 
@@ -43,18 +44,17 @@ Result<void> may_open(Task& task, const Path& place, const Attr& attr, int flags
   return {};
 }
 
-Result<Ref<File>> finish_open(Task& task, const Path& place, int flags, bool created) {
+Result<void> cut(const Path& place, const Attr& attr) {
+  SetAttr changes;
+  changes.size = 0;
+  if (attr.mode & (S_ISUID | S_ISGID)) changes.mode = mode_without_setid(attr.mode) & 07777;
+  TRY(place.inode()->setattr(changes));
+  notify::place(place, changes.mode ? IN_MODIFY | IN_ATTRIB : IN_MODIFY);
+  return {};
+}
+
+Result<Ref<File>> open_object(Task& task, const Path& place, uint32_t mode, int flags) {
   Ref<Inode> inode = place.dentry->inode_ref();
-  if (flags & O_PATH) {
-    if ((flags & O_DIRECTORY) && !inode->is_dir()) return Err(ENOTDIR);
-    return make_ref<File>(place, flags & (O_PATH | O_DIRECTORY | O_NOFOLLOW));
-  }
-  if (inode->is_link()) return Err((flags & O_DIRECTORY) ? ENOTDIR : ELOOP);
-  if ((flags & O_DIRECTORY) && !inode->is_dir()) return Err(ENOTDIR);
-  Attr attr = TRY(inode->getattr());
-  TRY(may_open(task, place, attr, flags, created));
-  const bool writes = (access_mask(flags) & kMayWrite) || (flags & O_TRUNC);
-  if (inode->is_regular() && writes && inode->executions > 0) return Err(ETXTBSY);
   int kept = flags & ~kOpenOnly;
   switch (inode->type()) {
     case S_IFDIR:
@@ -68,16 +68,27 @@ Result<Ref<File>> finish_open(Task& task, const Path& place, int flags, bool cre
     default:
       break;
   }
-  if ((flags & O_TRUNC) && inode->is_regular() && !created) {
-    SetAttr changes;
-    changes.size = 0;
-    if (attr.mode & (S_ISUID | S_ISGID)) changes.mode = mode_without_setid(attr.mode) & 07777;
-    TRY(inode->setattr(changes));
-  }
   // The terminals of devpts do the rest themselves.
-  if (S_ISCHR(attr.mode) && std::string_view(inode->fs().type()) == "devpts")
-    kept |= flags & O_NOCTTY;
+  if (S_ISCHR(mode) && std::string_view(inode->fs().type()) == "devpts") kept |= flags & O_NOCTTY;
   return inode->open(task, place, kept);
+}
+
+Result<Ref<File>> finish_open(Task& task, const Path& place, int flags, bool created) {
+  Ref<Inode> inode = place.dentry->inode_ref();
+  if (flags & O_PATH) {
+    if ((flags & O_DIRECTORY) && !inode->is_dir()) return Err(ENOTDIR);
+    return make_ref<File>(place, flags & (O_PATH | O_DIRECTORY | O_NOFOLLOW));
+  }
+  if (inode->is_link()) return Err((flags & O_DIRECTORY) ? ENOTDIR : ELOOP);
+  if ((flags & O_DIRECTORY) && !inode->is_dir()) return Err(ENOTDIR);
+  Attr attr = TRY(inode->getattr());
+  TRY(may_open(task, place, attr, flags, created));
+  const bool writes = (access_mask(flags) & kMayWrite) || (flags & O_TRUNC);
+  if (inode->is_regular() && writes && inode->executions > 0) return Err(ETXTBSY);
+  auto file = TRY(open_object(task, place, attr.mode, flags));
+  file->announce();
+  if ((flags & O_TRUNC) && inode->is_regular() && !created) TRY(cut(place, attr));
+  return file;
 }
 
 // Opening through /proc/PID/fd/N of an object without a place: an O_PATH-like re-open.
@@ -128,8 +139,10 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
     auto inode = TRY(dir.inode()->create_unnamed(node));
     auto dentry = Dentry::make(dir.dentry, "#" + std::to_string(TRY(inode->getattr()).ino), inode);
     dentry->mark_deleted();
-    return inode->open(task, Path{dir.mount, std::move(dentry)},
-                       flags & ~(kOpenOnly | __O_TMPFILE | O_DIRECTORY));
+    auto file = TRY(inode->open(task, Path{dir.mount, std::move(dentry)},
+                                flags & ~(kOpenOnly | __O_TMPFILE | O_DIRECTORY)));
+    file->announce();
+    return file;
   }
   bool exclusive = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
   if (!(flags & O_NOFOLLOW) && !exclusive) walk |= kFollowLast;
@@ -184,6 +197,7 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
     auto child = Dentry::make(parent, last.name, std::move(*inode));
     MonotonicNs ttl = parent->inode()->fs().name_ttl();
     if (ttl > 0) parent->hash(child, ttl == FileSystem::kForever ? ttl : monotonic_now() + ttl);
+    notify::name(*parent, last.name, false, IN_CREATE);
     const Path place{last.parent.mount, std::move(child)};
     auto file = finish_open(task, place, flags, true);
     if (!file && attempt < kCreateAttempts && gone_meanwhile(place, file.error())) continue;
@@ -218,7 +232,10 @@ Result<Ref<File>> open_exec(Task& task, int dirfd, std::string_view path, int fl
   if (inode->is_link()) return Err(ELOOP);
   if (!inode->is_regular()) return Err(EACCES);
   TRY(check_place(task, place, kMayExec));
-  return inode->open(task, place, O_RDONLY);
+  auto file = TRY(inode->open(task, place, O_RDONLY));
+  file->announce();
+  notify::place(place, IN_ACCESS);
+  return file;
 }
 
 }  // namespace uks

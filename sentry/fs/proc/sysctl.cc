@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 
+#include "sentry/fs/inotify/inotify.h"
 #include "sentry/fs/proc/proc_fs.h"
 
 namespace uks {
@@ -78,6 +79,10 @@ void add_sysctl_files(ProcFs& fs, PseudoDir& sys) {
   files.add_fixed("protected_symlinks", "0\n");
   files.add_fixed("suid_dumpable", "0\n");
   files.dir("epoll").add_fixed("max_user_watches", "1048576\n");
+  PseudoDir& inotify = files.dir("inotify");
+  inotify.add_fixed("max_queued_events", std::to_string(InotifyFile::kMaxEvents) + "\n");
+  inotify.add_fixed("max_user_instances", std::to_string(InotifyFile::kMaxInstances) + "\n");
+  inotify.add_fixed("max_user_watches", std::to_string(InotifyFile::kMaxWatches) + "\n");
   PseudoDir& memory = sys.dir("vm");
   memory.add_fixed("overcommit_memory", "0\n");
   memory.add_fixed("overcommit_ratio", "50\n");
