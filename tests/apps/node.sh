@@ -25,6 +25,10 @@ try { fs.rmdirSync("a") } catch (e) { console.log(e.code) }
   const w = fs.createWriteStream("s"); for (let i = 0; i < 1000; i++) w.write("line " + i + "\n"); w.end();
   w.on("finish", () => { let n = 0; fs.createReadStream("s").on("data", c => n += c.length).on("end", () => console.log(n)) });
 })()'
+js fs_watch '
+const fs = require("fs"); fs.mkdirSync("wd");
+const seen = new Set(), w = fs.watch("wd", (e, n) => { seen.add(e + " " + n); if (n == "last") { w.close(); console.log([...seen].sort().join("\n")) } });
+fs.writeFileSync("wd/a", "1"); fs.renameSync("wd/a", "wd/b"); fs.appendFileSync("wd/b", "2"); fs.unlinkSync("wd/b"); fs.mkdirSync("wd/last")'
 js child_process '
 const {execSync, spawn, exec, fork, spawnSync, execFile} = require("child_process");
 console.log(execSync("echo $((6*7)); seq 3").toString());
