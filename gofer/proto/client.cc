@@ -439,6 +439,23 @@ Result<void> GoferClient::fsync(NodeId node, bool data_only) {
   return call_for_nothing(w);
 }
 
+Result<WatchedFile> GoferClient::watch(NodeId node, bool wants_fd) {
+  Writer w = request_for(Op::kWatch);
+  w.u64(node);
+  w.u32(wants_fd);
+  Answer answer = TRY(call(w, wants_fd));
+  Reader r(answer.bytes);
+  WatchedFile watched{r.i32(), std::move(answer.fd)};
+  if (!r.done()) return Err(EIO);
+  return watched;
+}
+
+Result<void> GoferClient::unwatch(int watch) {
+  Writer w = request_for(Op::kUnwatch);
+  w.i32(watch);
+  return call_for_nothing(w);
+}
+
 void GoferClient::forget(std::span<const Forget> forgets) {
   while (!forgets.empty()) {
     size_t count = std::min(forgets.size(), kMaxForgets);

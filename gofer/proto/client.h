@@ -85,6 +85,12 @@ class GoferClient {
   Result<void> removexattr(NodeId node, std::string_view name);
   // For directories and for files that are not open here.
   Result<void> fsync(NodeId node, bool data_only);
+  // Has the host tell of changes to a file, or of the names in a directory, by inotify events:
+  // those of kWatchMask. `wants_fd`: also a descriptor to read them from; it is given once, for all
+  // watches. EPERM: its names might be hidden. ENOSPC and the like: the host's watches have run
+  // out.
+  Result<WatchedFile> watch(NodeId node, bool wants_fd);
+  Result<void> unwatch(int watch);
   // Gives lookups back; any number, sent in batches. Errors do not matter.
   void forget(std::span<const Forget> forgets);
   void forget(NodeId node, uint64_t lookups = 1);

@@ -1,6 +1,7 @@
 // What the sentry's gofer client and the gofer say to each other: operations, limits and plain
 // data.
 #pragma once
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -53,6 +54,8 @@ enum class Op : uint32_t {
   kForget,
   kWrite,
   kLookEach,
+  kWatch,
+  kUnwatch,
 };
 
 // Message layout (little endian, no padding): request = u32 op, u32 seq, arguments; answer = u32
@@ -124,6 +127,12 @@ struct OpenedFile {
   Attr attr;
 };
 
+// A file that the gofer's inotify instance watches.
+struct WatchedFile {
+  int watch = 0;  // the watch descriptor, in events read from `fd`
+  UniqueFd fd;    // the instance, if it was asked for
+};
+
 struct CreatedFile {
   NodeAttr node;
   UniqueFd fd;
@@ -159,6 +168,11 @@ struct SetAttr {
   uint64_t size = 0;
   Time atime, mtime;
 };
+
+// What the gofer watches for (inotify(7)). Not reading, opening and the like: that is frequent.
+inline constexpr uint32_t kWatchMask = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_MOVED_FROM |
+                                       IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF |
+                                       IN_MOVE_SELF;
 
 // Whom a new file shall belong to; kKeepOwner: whomever the host gives it to. Only a gofer that
 // runs as root can give files away; another one leaves them the caller's, without an error.

@@ -138,4 +138,11 @@ bool RuleSet::leads_to_named_path(const RuleState& state) const {
   });
 }
 
+bool RuleSet::may_hide_below(const RuleState& state) const {
+  return state.action == Action::kAbsent ||
+         std::ranges::any_of(state.live, [&](const RuleState::Live& live) {
+           return rules_[live.rule].action == Action::kAbsent;
+         });
+}
+
 }  // namespace uks::gofer

@@ -60,6 +60,9 @@ class RuleSet {
   // **).
   bool leads_to_named_path(const RuleState& state) const;
 
+  // Whether names below this path may be absent by rule.
+  bool may_hide_below(const RuleState& state) const;
+
   const std::vector<Rule>& rules() const { return rules_; }
   bool is_literal(size_t rule) const { return compiled_[rule].literal; }
 

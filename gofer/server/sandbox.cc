@@ -142,7 +142,7 @@ bool install_filter(const Server& server, std::span<const int> connections, int 
     action.sa_flags = SA_SIGINFO;
     if (::sigaction(SIGSYS, &action, nullptr) < 0) return false;
   }
-  GoferDescriptors descriptors{server.proc_fd(), connections, log_fd};
+  GoferDescriptors descriptors{server.proc_fd(), connections, server.inotify_fd(), log_fd};
   bpf::Program program =
       gofer_filter(descriptors, kDiagnose ? bpf::trap() : bpf::kill_process(), kSanitized);
   auto installed = bpf::install(program, SECCOMP_FILTER_FLAG_TSYNC);

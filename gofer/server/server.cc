@@ -2,6 +2,7 @@
 #include "gofer/server/server.h"
 
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,6 +52,9 @@ bool Server::open_trees(const Config& config, std::string& problem) {
     tree.rules = rules_.at(tree.root, tree.writable ? Action::kRw : Action::kRo);
     trees_.push_back(std::move(tree));
   }
+  // Now: the filter forbids it.
+  inotify_ = UniqueFd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (inotify_) inotify_to_give_ = UniqueFd(::fcntl(inotify_.get(), F_DUPFD_CLOEXEC, 0));
   repositories_.start(host_root.get());
   hidden_ = std::make_unique<HiddenInodes>(rules_, std::move(host_root));
   return true;
@@ -58,6 +62,9 @@ bool Server::open_trees(const Config& config, std::string& problem) {
 
 std::vector<int> Server::descriptors() const {
   std::vector<int> fds{proc_fd_.get(), hidden_->root_fd()};
+  for (const UniqueFd* fd : {&inotify_, &inotify_to_give_}) {
+    if (*fd) fds.push_back(fd->get());
+  }
   for (const Tree& tree : trees_) fds.push_back(tree.fd.get());
   return fds;
 }
@@ -139,6 +146,10 @@ Result<void> Server::dispatch(Op op, Reader& in, Writer& out, UniqueFd& fd) {
       return fsync(in);
     case Op::kForget:
       return forget(in);
+    case Op::kWatch:
+      return watch(in, out, fd);
+    case Op::kUnwatch:
+      return unwatch(in);
   }
   return Err(EOPNOTSUPP);
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 #include <string>
 
@@ -29,6 +30,8 @@ class Server {
   // The directory descriptor through which inodes are re-opened: the only one plain openat may be
   // used on.
   int proc_fd() const { return proc_fd_.get(); }
+  // The only inotify instance that files may be watched with; or -1.
+  int inotify_fd() const { return inotify_.get(); }
   const std::deque<Tree>& trees() const { return trees_; }
   size_t node_count() { return nodes_.size(); }
 
@@ -118,6 +121,9 @@ class Server {
   Result<void> listxattr(Reader& in, Writer& out);
   Result<void> removexattr(Reader& in);
   Result<void> fsync(Reader& in);
+  // handlers_watch.cc
+  Result<void> watch(Reader& in, Writer& out, UniqueFd& fd);
+  Result<void> unwatch(Reader& in);
   // handlers_names.cc
   Result<void> mkdir(Reader& in, Writer& out);
   Result<void> symlink(Reader& in, Writer& out);
@@ -133,6 +139,10 @@ class Server {
   const bool can_give_away_;
   Repositories repositories_;
   UniqueFd proc_fd_;  // /proc/self/fd
+  // The instance, and its second descriptor until that is handed over. The host refuses some
+  // callers any: -1.
+  UniqueFd inotify_, inotify_to_give_;
+  std::mutex giving_;  // a leaf: inotify_to_give_
   NodeTable nodes_;
   Listings listings_;
   // Held shared by whatever resolves a path, exclusively by renames: the paths of nodes and the

@@ -51,6 +51,13 @@ Program gofer_filter(const GoferDescriptors& descriptors, const Rule& violation,
   policy.on(SYS_unlinkat, when(arg32(2).only(AT_REMOVEDIR), allow()));
   policy.on(SYS_renameat2, when(arg32(4).only(RENAME_NOREPLACE | RENAME_EXCHANGE), allow()));
 
+  // The sentry hears of what others change in the host's trees (and reads the events itself). Paths
+  // are /proc/self/fd/N; a gofer that was taken over could watch other files for being changed.
+  if (descriptors.inotify_fd >= 0) {
+    policy.on({SYS_inotify_add_watch, SYS_inotify_rm_watch},
+              when(arg32(0).equals(fd_value(descriptors.inotify_fd)), allow()));
+  }
+
   // The C library: memory, locks, clocks, the end.
   policy.on(SYS_mmap, when(arg32(2).only(PROT_READ | PROT_WRITE) &&
                                arg32(3).masked(MAP_ANONYMOUS).equals(MAP_ANONYMOUS),

@@ -123,6 +123,12 @@ class Inode : public RefCounted {
   FileLocks* locks_if_any() { return locks_.get(); }
   // Who watches it (notify.h); each holds this inode.
   Watch* watches = nullptr;
+  // The first of them came, the last one went: the host may have to be told. begin_watch() may drop
+  // the kernel lock.
+  virtual void begin_watch() {}
+  virtual void end_watch() {}
+  // Names in this directory that were looked up until then are not to be believed any more.
+  MonotonicNs names_doubted = 0;
   // State of a fifo or of a bound AF_UNIX socket, put here by whoever implements it.
   Ref<RefCounted> special;
 

@@ -21,6 +21,7 @@ Watch::~Watch() {
   (previous ? previous->next : inode->watches) = next;
   if (next) next->previous = previous;
   --notify::watches;
+  if (!inode->watches) inode->end_watch();
 }
 
 namespace notify {
@@ -74,9 +75,17 @@ void inode(Inode& inode, uint32_t event) {
   if (inode.watches) tell(inode, event | directory_bit(inode), 0, {}, false);
 }
 
+void child(Inode& dir, std::string_view name, bool is_dir, uint32_t event, uint32_t cookie) {
+  if (dir.watches) tell(dir, event | (is_dir ? IN_ISDIR : 0), cookie, name, false);
+}
+
 void name(const Dentry& dir, std::string_view name, bool is_dir, uint32_t event, uint32_t cookie) {
-  if (anybody() && dir.inode()->watches)
-    tell(*dir.inode(), event | (is_dir ? IN_ISDIR : 0), cookie, name, false);
+  if (anybody()) child(*dir.inode(), name, is_dir, event, cookie);
+}
+
+uint32_t new_cookie() {
+  static uint32_t last = 0;
+  return ++last;
 }
 
 void removed(const Dentry& dir, const Ref<Dentry>& victim) {
@@ -91,8 +100,7 @@ void removed(const Dentry& dir, const Ref<Dentry>& victim) {
 void moved(const Dentry& old_dir, std::string_view old_name, const Dentry& new_dir,
            std::string_view new_name, Inode& source, const Ref<Dentry>& replaced) {
   if (!anybody()) return;
-  static uint32_t last_cookie = 0;
-  const uint32_t cookie = ++last_cookie;
+  const uint32_t cookie = new_cookie();
   const bool is_dir = source.is_dir();
   name(old_dir, old_name, is_dir, IN_MOVED_FROM, cookie);
   name(new_dir, new_name, is_dir, IN_MOVED_TO, cookie);

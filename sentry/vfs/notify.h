@@ -25,6 +25,8 @@ class Watcher {
   virtual void on_event(Watch& watch, uint32_t mask, uint32_t cookie, std::string_view name) = 0;
   // The file is gone for good: the watch has to end.
   virtual void on_inode_gone(Watch& watch) = 0;
+  // The host has said that it could not tell of everything.
+  virtual void on_lost() = 0;
 };
 
 // One file watched by one watcher. On the inode's list as long as it exists.
@@ -56,6 +58,10 @@ void inode(Inode& inode, uint32_t event);
 // Only the directory's. `is_dir`: what has the name.
 void name(const Dentry& dir, std::string_view name, bool is_dir, uint32_t event,
           uint32_t cookie = 0);
+
+void child(Inode& dir, std::string_view name, bool is_dir, uint32_t event, uint32_t cookie);
+// For the two events of a move.
+uint32_t new_cookie();
 
 // `victim`'s name in `dir` was removed; its dentry is marked so already.
 void removed(const Dentry& dir, const Ref<Dentry>& victim);

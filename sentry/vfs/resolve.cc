@@ -13,6 +13,14 @@
 namespace uks {
 namespace {
 
+// Whether a cached name still holds, without asking the file system.
+bool is_believed(const Dentry& dir, const Dentry& child) {
+  const MonotonicNs until = child.valid_until();
+  if (child.pinned() || until == FileSystem::kForever) return true;
+  const Inode& inode = *dir.inode();
+  return until >= monotonic_now() && until - inode.fs().name_ttl() > inode.names_doubted;
+}
+
 constexpr int kMaxLinks = 40;
 constexpr size_t kPrefetch = 16;
 
@@ -129,8 +137,7 @@ void Walker::prefetch(std::string_view first) {
 
 Result<Path> Walker::child(std::string_view name) {
   auto cached = cur_.dentry->cached_child(name);
-  if (!cached || (!cached->pinned() && cached->valid_until() != FileSystem::kForever &&
-                  cached->valid_until() < monotonic_now())) {
+  if (!cached || !is_believed(*cur_.dentry, *cached)) {
     prefetch(name);
     cached = TRY(lookup_dentry(task_, cur_.dentry, name));
   }
@@ -256,9 +263,7 @@ Result<Ref<Dentry>> lookup_dentry(Task& task, const Ref<Dentry>& dir, std::strin
   Ref<Inode> inode = dir->inode_ref();
   MonotonicNs ttl = inode->fs().name_ttl();
   Ref<Dentry> child = dir->cached_child(name);
-  if (child && (child->pinned() || child->valid_until() == FileSystem::kForever ||
-                child->valid_until() >= monotonic_now()))
-    return child;
+  if (child && is_believed(*dir, *child)) return child;
   for (int attempt = 0;; ++attempt) {
     uint64_t changes = dir->changes;
     Ref<Inode> found = TRY(inode->lookup(task, name));

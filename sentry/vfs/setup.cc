@@ -50,7 +50,9 @@ Result<Ref<Inode>> find_or_make(Inode& dir, const std::string& name, bool direct
 class Builder {
  public:
   Builder(Kernel& kernel, const ViewConfig& config, gofer::GoferClient& client)
-      : kernel_(kernel), config_(config), client_(client) {}
+      : kernel_(kernel), config_(config), client_(client) {
+    if (kernel.events) watches_ = make_ref<HostWatches>(client, *kernel.events);
+  }
 
   Result<Ref<MountNamespace>> build() {
     for (const ViewMount& m : config_.mounts) {
@@ -101,7 +103,7 @@ class Builder {
     constexpr unsigned long kUsual = MS_NOSUID | MS_NODEV;
     switch (m.kind) {
       case MountKind::kGofer: {
-        auto fs = make_ref<GoferFs>(client_, m.tree, kSharedTtl);
+        auto fs = make_ref<GoferFs>(client_, m.tree, kSharedTtl, watches_);
         return Root{TRY(fs->attach()), "uks", kUsual};
       }
       case MountKind::kOverlay: {
@@ -228,6 +230,7 @@ class Builder {
   Kernel& kernel_;
   const ViewConfig& config_;
   gofer::GoferClient& client_;
+  Ref<HostWatches> watches_;
   Ref<MountNamespace> ns_;
   Ref<DevptsRoot> pts_;  // of the /dev that is being mounted
 };

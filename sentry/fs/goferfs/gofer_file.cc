@@ -10,6 +10,7 @@ namespace uks {
 namespace {
 
 constexpr size_t kIoChunk = 1 << 20;
+constexpr uint32_t kOfWriting = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE;
 
 }  // namespace
 
@@ -30,7 +31,8 @@ Result<Ref<HostFd>> GoferInode::acquire(bool writable) {
   }
   if (!opened) return Err(opened.error());
   if (!opened->fd) return Err(EIO);
-  auto fd = make_ref<HostFd>(std::move(opened->fd), opened->attr.flags & gofer::kAttrIndirect);
+  auto fd = make_ref<HostFd>(std::move(opened->fd), opened->attr.flags & gofer::kAttrIndirect,
+                             writable ? this : nullptr);
   update(opened->attr);
   if (!cacheable) return fd;
   if (!slot) slot = fd;
@@ -73,6 +75,7 @@ Result<size_t> GoferInode::write_indirectly(int64_t pos, std::string_view bytes)
   Ref<GoferInode> self(this);
   const std::string copy(bytes.substr(0, kMost));
   const gofer::NodeId id = id_;
+  const OwnChange own(watches_of_fs(), {{this, {}, kOfWriting}});
   auto written = gofer_fs().rpc(
       [&](gofer::GoferClient& c) { return c.write(id, static_cast<uint64_t>(pos), copy); });
   forget_attr();
@@ -104,6 +107,7 @@ Result<size_t> GoferFile::pread(Task&, IoSink& sink, int64_t pos) {
 Result<size_t> GoferFile::pwrite(Task&, IoSource& source, int64_t pos) {
   if (pos < 0) return Err(EINVAL);
   const bool append = appends(source);
+  const OwnChange own(inode_->watches_of_fs(), {{inode_.get(), {}, kOfWriting}});
   bool made_room = false;
   size_t done = 0;
   while (source.remaining() > 0) {
@@ -173,6 +177,7 @@ Result<void> GoferFile::truncate(Task&, int64_t size) {
     return inode_->setattr(changes);
   }
   int r, error = 0;
+  const OwnChange own(inode_->watches_of_fs(), {{inode_.get(), {}, kOfWriting}});
   {
     Unlocked unlocked;
     r = ftruncate(fd_->get(), size);
@@ -185,6 +190,7 @@ Result<void> GoferFile::truncate(Task&, int64_t size) {
 
 Result<void> GoferFile::allocate(Task&, int mode, int64_t offset, int64_t length) {
   int r, error = 0;
+  const OwnChange own(inode_->watches_of_fs(), {{inode_.get(), {}, kOfWriting}});
   {
     Unlocked unlocked;
     r = fallocate(fd_->get(), mode, offset, length);

@@ -9,6 +9,7 @@
 namespace uks {
 
 HostFd::~HostFd() {
+  if (written_) written_->note_own_close();
   // The last descriptor of a removed file frees its blocks.
   constexpr off_t kMuch = off_t{16} << 20;
   struct stat st;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gofer/proto/client.h"
+#include "sentry/fs/goferfs/host_watches.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/vfs/dir_file.h"
 #include "sentry/vfs/inode.h"
@@ -20,23 +21,29 @@ class GoferInode;
 // One donated descriptor. Open files hold it; the inode caches it.
 class HostFd : public RefCounted {
  public:
-  // `indirect`: it only reads; the gofer writes for it.
-  explicit HostFd(UniqueFd fd, bool indirect = false) : fd_(std::move(fd)), indirect_(indirect) {}
+  // `indirect`: it only reads; the gofer writes for it. `written`: whose file it writes to; it is
+  // told of the end, unless disown() came before.
+  explicit HostFd(UniqueFd fd, bool indirect = false, GoferInode* written = nullptr)
+      : fd_(std::move(fd)), indirect_(indirect), written_(written) {}
   ~HostFd() override;
+  void disown() { written_ = nullptr; }
   int get() const { return fd_.get(); }
   bool indirect() const { return indirect_; }
 
  private:
   UniqueFd fd_;
   const bool indirect_;
+  GoferInode* written_;
 };
 
 class GoferFs : public FileSystem {
  public:
   // `ttl`: how long names and attributes are believed, in nanoseconds. Host-side edits show after
   // at most twice that.
-  GoferFs(gofer::GoferClient& client, uint32_t tree, MonotonicNs ttl)
-      : client_(client), tree_(tree), ttl_(ttl) {}
+  // `watches`: who tells of changes on the host's side; may be null.
+  GoferFs(gofer::GoferClient& client, uint32_t tree, MonotonicNs ttl,
+          Ref<HostWatches> watches = nullptr)
+      : client_(client), tree_(tree), ttl_(ttl), watches_(std::move(watches)) {}
   const char* type() const override { return "uks"; }
   Result<struct statfs> statfs() override;
   MonotonicNs name_ttl() const override { return ttl_; }
@@ -92,6 +99,7 @@ class GoferFs : public FileSystem {
   gofer::GoferClient& client_;
   uint32_t tree_;
   MonotonicNs ttl_;
+  Ref<HostWatches> watches_;
   Ref<GoferInode> root_;
   std::map<Key, GoferInode*> inodes_;
   std::vector<uint64_t> devices_;  // host devices met so far; the root's is the first
@@ -138,11 +146,20 @@ class GoferInode : public Inode {
   // A descriptor of the file's data: read-only, or read and write.
   Result<Ref<HostFd>> acquire(bool writable);
   void forget_attr() { attr_until_ = 0; }
+  void begin_watch() override;
+  void end_watch() override;
+  // A descriptor of ours that wrote is being closed: the host will tell watchers of that.
+  void note_own_close();
   // Writes through the gofer.
   Result<size_t> write_indirectly(int64_t pos, std::string_view bytes);
 
  private:
   friend class GoferFs;
+  friend class GoferFile;
+  friend class HostWatches;
+  HostWatches* watches_of_fs() const { return gofer_fs().watches_.get(); }
+  // Whether the closing that the host tells of is one of ours. `by_name`: the directory's event.
+  bool was_own_close(bool by_name);
   // `target`: a link's, as the gofer said with the node; may be empty.
   void note_target(std::string target);
   struct Name {
@@ -153,6 +170,7 @@ class GoferInode : public Inode {
   void update(const gofer::Attr& attr);
   Attr to_attr() const;
   void set_name(std::string_view name, Ref<GoferInode> inode);
+  void forget_name(std::string_view name);
   std::unexpected<Errno> not_made(std::string_view name, Errno error);
   // Becomes the inode of another host file: its name has a copy now.
   void rebind(const gofer::NodeAttr& node);
@@ -181,6 +199,9 @@ class GoferInode : public Inode {
   Ref<HostFd> read_fd_, write_fd_;
   size_t clock_slot_ = 0;
   bool in_clock_ = false;
+  int host_watch_ = 0;  // the host's watch descriptor, or 0
+  uint16_t own_closes_[2] = {};
+  MonotonicNs own_close_at_ = 0;
 };
 
 class GoferFile final : public SeekableFile {

@@ -30,6 +30,12 @@ gofer::Attr attr_of_stat(const struct stat& st, const gofer::Attr& old) {
   return a;
 }
 
+// What the host tells of a name's making, and of a file's last name.
+constexpr uint32_t kOfMaking = IN_CREATE | IN_ATTRIB | IN_MODIFY | IN_CLOSE_WRITE;
+constexpr uint32_t kOfEnding = IN_ATTRIB | IN_DELETE_SELF;
+
+const GoferInode* of(const Inode& inode) { return static_cast<const GoferInode*>(&inode); }
+
 }  // namespace
 
 GoferInode::GoferInode(GoferFs& fs, gofer::NodeId id, const gofer::Attr& attr)
@@ -39,6 +45,7 @@ GoferInode::GoferInode(GoferFs& fs, gofer::NodeId id, const gofer::Attr& attr)
 
 GoferInode::~GoferInode() {
   GoferFs& fs = gofer_fs();
+  if (write_fd_) write_fd_->disown();
   auto it = fs.inodes_.find(key_);
   if (it != fs.inodes_.end() && it->second == this) fs.inodes_.erase(it);
   const size_t count = names_.size();
@@ -129,6 +136,7 @@ Result<void> GoferInode::setattr(const SetAttr& c) {
   }
   gofer::NodeId id = id_;
   ++attr_version_;
+  const OwnChange own(watches_of_fs(), {{this, {}, IN_ATTRIB | IN_MODIFY | IN_CLOSE_WRITE}});
   auto fresh =
       TRY(gofer_fs().rpc([&](gofer::GoferClient& client) { return client.setattr(id, s); }));
   ++attr_version_;
@@ -141,6 +149,15 @@ void GoferInode::set_name(std::string_view name, Ref<GoferInode> inode) {
   const bool fresh =
       names_.insert_or_assign(std::string(name), Name{std::move(inode), until}).second;
   if (fresh) gofer_fs().note_name(*this);
+}
+
+void GoferInode::forget_name(std::string_view name) {
+  ++changes_;
+  const auto it = names_.find(name);
+  if (it == names_.end()) return;
+  const Ref<GoferInode> keep = std::move(it->second.inode);
+  names_.erase(it);
+  gofer_fs().uncount_names(*this, 1);
 }
 
 Result<Ref<Inode>> GoferInode::find(std::string_view name) {
@@ -259,6 +276,7 @@ Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node)
   gofer::Owner owner{node.uid, node.gid};
   uint32_t version = attr_version_;
   gofer::Attr after;
+  const OwnChange own(watches_of_fs(), {{this, key, kOfMaking}});
   if (S_ISREG(node.mode)) {
     auto created = gofer_fs().rpc([&](gofer::GoferClient& c) {
       return c.create(id, key, node.mode & 0777, O_RDWR | O_EXCL, owner, &after);
@@ -267,8 +285,8 @@ Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node)
     auto inode = TRY(made(key, created->node, version, after));
     if (created->fd) {
       auto* file = static_cast<GoferInode*>(inode.get());
-      file->write_fd_ =
-          make_ref<HostFd>(std::move(created->fd), created->node.attr.flags & gofer::kAttrIndirect);
+      file->write_fd_ = make_ref<HostFd>(std::move(created->fd),
+                                         created->node.attr.flags & gofer::kAttrIndirect, file);
       gofer_fs().note_fd(*file);
     }
     return inode;
@@ -285,6 +303,7 @@ Result<Ref<Inode>> GoferInode::mkdir(std::string_view name, const NewNode& node)
   gofer::NodeId id = id_;
   uint32_t version = attr_version_;
   gofer::Attr after;
+  const OwnChange own(watches_of_fs(), {{this, key, kOfMaking}});
   auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) {
     return c.mkdir(id, key, node.mode & 01777, gofer::Owner{node.uid, node.gid}, &after);
   });
@@ -300,6 +319,7 @@ Result<Ref<Inode>> GoferInode::symlink(std::string_view name, std::string_view t
   gofer::NodeId id = id_;
   uint32_t version = attr_version_;
   gofer::Attr after;
+  const OwnChange own(watches_of_fs(), {{this, key, kOfMaking}});
   auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) {
     return c.symlink(id, key, text, gofer::Owner{node.uid, node.gid}, &after);
   });
@@ -313,6 +333,7 @@ Result<void> GoferInode::link(std::string_view name, Inode& inode) {
   gofer::NodeId id = id_, node = target->id_;
   uint32_t version = attr_version_;
   gofer::Attr after;
+  const OwnChange own(watches_of_fs(), {{this, key, kOfMaking}, {target.get(), {}, IN_ATTRIB}});
   auto made_node =
       gofer_fs().rpc([&](gofer::GoferClient& c) { return c.link(node, id, key, &after); });
   if (!made_node) return not_made(key, made_node.error());
@@ -345,6 +366,8 @@ Result<void> GoferInode::unlink(std::string_view name, Inode& child) {
   gofer::NodeId id = id_;
   uint32_t version = attr_version_;
   gofer::Attr after;
+  const OwnChange own(watches_of_fs(),
+                      {{this, key, IN_DELETE | IN_ATTRIB}, {of(child), {}, kOfEnding}});
   TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.unlink(id, key, &after); }));
   name_gone(key, child);
   changed(version, after);
@@ -358,6 +381,8 @@ Result<void> GoferInode::rmdir(std::string_view name, Inode& child) {
   gofer::NodeId id = id_;
   uint32_t version = attr_version_;
   gofer::Attr after;
+  const OwnChange own(watches_of_fs(),
+                      {{this, key, IN_DELETE | IN_ATTRIB}, {of(child), {}, kOfEnding}});
   TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.rmdir(id, key, &after); }));
   name_gone(key, child);
   changed(version, after);
@@ -373,6 +398,11 @@ Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode&
   gofer::NodeId from_id = id_, to_id = to->id_;
   uint32_t from_version = attr_version_, to_version = to->attr_version_;
   gofer::Attr from_after, to_after;
+  constexpr uint32_t kMoves = IN_MOVED_FROM | IN_MOVED_TO | kOfMaking | IN_DELETE;
+  const OwnChange own(watches_of_fs(), {{this, from_name, kMoves},
+                                        {to.get(), to_name, kMoves},
+                                        {moved.get(), {}, IN_MOVE_SELF | IN_ATTRIB},
+                                        {replaced.get(), {}, IN_MOVE_SELF | kOfEnding}});
   TRY(gofer_fs().rpc([&](gofer::GoferClient& c) {
     return c.rename(from_id, from_name, to_id, to_name, flags, &from_after, &to_after);
   }));
@@ -445,6 +475,35 @@ Result<std::string> GoferInode::link_text() {
   return *link_target_;
 }
 
+void GoferInode::begin_watch() {
+  own_closes_[0] = own_closes_[1] = 0;
+  // From now on a name that is known to be absent is one that we removed (HostWatches::tell()).
+  const size_t absent = std::erase_if(names_, [](const auto& name) { return !name.second.inode; });
+  gofer_fs().uncount_names(*this, absent);
+  if (HostWatches* host = watches_of_fs()) host->start(*this);
+}
+
+void GoferInode::end_watch() {
+  if (HostWatches* host = watches_of_fs()) host->stop(*this);
+}
+
+void GoferInode::note_own_close() {
+  HostWatches* host = watches_of_fs();
+  if (!host || !host->active()) return;
+  own_close_at_ = monotonic_now();
+  for (uint16_t& count : own_closes_) count++;
+}
+
+bool GoferInode::was_own_close(bool by_name) {
+  // The host tells of it as soon as it has happened; what is left after that is of another one.
+  constexpr MonotonicNs kSoon = 1'000'000'000;
+  uint16_t& count = own_closes_[by_name];
+  if (monotonic_now() - own_close_at_ > kSoon) count = 0;
+  if (count == 0) return false;
+  count--;
+  return true;
+}
+
 Result<struct statfs> GoferInode::statfs() {
   Ref<GoferInode> self(this);
   gofer::NodeId id = id_;
@@ -474,6 +533,7 @@ Result<void> GoferInode::setxattr(std::string_view name, std::string_view value,
   std::string key(name), data(value);
   gofer::NodeId id = id_;
   forget_attr();
+  const OwnChange own(watches_of_fs(), {{this, {}, IN_ATTRIB}});
   return gofer_fs().rpc([&](gofer::GoferClient& c) { return c.setxattr(id, key, data, flags); });
 }
 
@@ -482,6 +542,7 @@ Result<void> GoferInode::removexattr(std::string_view name) {
   std::string key(name);
   gofer::NodeId id = id_;
   forget_attr();
+  const OwnChange own(watches_of_fs(), {{this, {}, IN_ATTRIB}});
   return gofer_fs().rpc([&](gofer::GoferClient& c) { return c.removexattr(id, key); });
 }
 

@@ -52,8 +52,12 @@ Result<int> InotifyFile::watch(Ref<Inode> inode, uint32_t mask) {
   do {
     last_number_ = last_number_ == INT_MAX ? 1 : last_number_ + 1;
   } while (watches_.contains(last_number_));
-  watches_[last_number_].reset(new Watch(*this, std::move(inode), last_number_, mask & kKept));
-  return last_number_;
+  const bool first = !inode->watches;
+  const Ref<Inode> keep = inode;
+  const int number = last_number_;
+  watches_[number].reset(new Watch(*this, std::move(inode), number, mask & kKept));
+  if (first) keep->begin_watch();
+  return number;
 }
 
 Result<void> InotifyFile::unwatch(int number) {

@@ -52,6 +52,7 @@ class InotifyFile final : public File, private Watcher {
 
   void on_event(Watch& watch, uint32_t mask, uint32_t cookie, std::string_view name) override;
   void on_inode_gone(Watch& watch) override;
+  void on_lost() override { queue({-1, IN_Q_OVERFLOW, 0, {}}); }
   void queue(Event event);
   void end(Watch& watch);
   void charge();

@@ -146,7 +146,7 @@ TEST_F(GoferProcess, Posture) {
     targets.insert(target.starts_with("socket:") ? "socket" : target);
   }
   std::string proc = fmt::format("/proc/{}/fd", child_);
-  EXPECT_EQ(targets, (std::set<std::string>{"/", "socket", proc, root_}));
+  EXPECT_EQ(targets, (std::set<std::string>{"/", "anon_inode:inotify", "socket", proc, root_}));
 }
 
 TEST_F(GoferProcess, DeathIsEio) {
@@ -177,7 +177,7 @@ TEST_F(GoferProcess, BadConfigurations) {
 TEST(GoferFilter, Interpreted) {
   using namespace bpf;
   int connections[] = {7, 8};
-  Program p = gofer_filter({5, connections, 9}, kill_process());
+  Program p = gofer_filter({5, connections, 6, 9}, kill_process());
   auto allowed = [&](long nr, std::initializer_list<uint64_t> args = {}) {
     uint32_t verdict = evaluate(p, nr, args);
     EXPECT_TRUE(verdict == SECCOMP_RET_ALLOW || verdict == SECCOMP_RET_KILL_PROCESS);
@@ -205,6 +205,9 @@ TEST(GoferFilter, Interpreted) {
   EXPECT_FALSE(allowed(SYS_tgkill, {1, 1, SIGKILL}));
   EXPECT_TRUE(allowed(SYS_write, {9}));
   EXPECT_FALSE(allowed(SYS_write, {1}));
+  EXPECT_TRUE(allowed(SYS_inotify_add_watch, {6}));
+  EXPECT_TRUE(allowed(SYS_inotify_rm_watch, {6}));
+  EXPECT_FALSE(allowed(SYS_inotify_add_watch, {5}));
   // A gofer never needs these, whatever their arguments.
   for (long nr : {SYS_execve,
                   SYS_execveat,
@@ -246,6 +249,9 @@ TEST(GoferFilter, Interpreted) {
                   SYS_dup,
                   SYS_dup2,
                   SYS_fcntl,
+                  SYS_inotify_init,
+                  SYS_inotify_init1,
+                  SYS_fanotify_init,
                   SYS_open_by_handle_at,
                   SYS_pidfd_getfd}) {
     EXPECT_FALSE(allowed(nr, {5, 5, 0, 0, 0})) << nr;

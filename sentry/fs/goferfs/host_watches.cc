@@ -1,0 +1,158 @@
+#include "sentry/fs/goferfs/host_watches.h"
+
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "sentry/fs/goferfs/gofer_fs.h"
+#include "sentry/vfs/notify.h"
+
+namespace uks {
+
+HostWatches::~HostWatches() {
+  if (instance_) events_.remove(instance_.get());
+}
+
+void HostWatches::start(GoferInode& inode) {
+  const Ref<HostWatches> self(this);
+  const Ref<GoferInode> keep(&inode);
+  const gofer::NodeId id = inode.id_;
+  const bool first = !instance_;
+  const std::vector<int> ended = std::exchange(ended_, {});
+  Result<gofer::WatchedFile> watched = Err(EIO);
+  {
+    Unlocked unlocked;
+    for (const int number : ended) (void)client_.unwatch(number);
+    watched = client_.watch(id, first);
+  }
+  if (!watched) return;  // then only what is done inside is told
+  if (watched->fd && !instance_) {
+    instance_ = std::move(watched->fd);
+    (void)events_.add(instance_.get(), EPOLLIN | EPOLLET, *this);
+  }
+  inode.host_watch_ = watched->watch;
+  watched_[watched->watch] = &inode;
+  if (!inode.watches) stop(inode);  // it has ended meanwhile
+}
+
+void HostWatches::stop(GoferInode& inode) {
+  const int number = std::exchange(inode.host_watch_, 0);
+  if (number == 0 || watched_.erase(number) == 0) return;
+  ended_.push_back(number);
+}
+
+void HostWatches::on_host_events(uint32_t) {
+  const Ref<HostWatches> self(this);
+  drain();
+  const std::vector<int> ended = std::exchange(ended_, {});
+  if (ended.empty()) return;
+  Unlocked unlocked;
+  for (const int number : ended) (void)client_.unwatch(number);
+}
+
+void HostWatches::drain() {
+  if (!instance_) return;
+  alignas(inotify_event) char buffer[16384];
+  for (ssize_t n; (n = ::read(instance_.get(), buffer, sizeof buffer)) > 0;) {
+    for (size_t at = 0, end = static_cast<size_t>(n); end - at >= sizeof(inotify_event);) {
+      inotify_event event;
+      memcpy(&event, buffer + at, sizeof event);
+      at += sizeof event;
+      if (event.len > end - at) return;
+      const std::string_view name(buffer + at, ::strnlen(buffer + at, event.len));
+      at += event.len;
+      tell(event, name);
+    }
+  }
+}
+
+bool HostWatches::is_own(const GoferInode& watched, uint32_t events, std::string_view name) const {
+  const auto it = name.empty() ? watched.names_.end() : watched.names_.find(name);
+  const GoferInode* subject = name.empty()                 ? &watched
+                              : it != watched.names_.end() ? it->second.inode.get()
+                                                           : nullptr;
+  for (const OwnChange* change = own_; change; change = change->next_) {
+    for (const OwnChange::Part& part : change->parts_) {
+      if (!(part.events & events)) continue;
+      if (part.name.empty() ? part.inode == subject : part.inode == &watched && part.name == name)
+        return true;
+    }
+  }
+  return false;
+}
+
+void HostWatches::tell(const inotify_event& event, std::string_view name) {
+  if (event.mask & IN_Q_OVERFLOW) return tell_lost();
+  const auto it = watched_.find(event.wd);
+  if (it == watched_.end()) return;
+  const Ref<GoferInode> inode(it->second);
+  if (event.mask & (IN_IGNORED | IN_UNMOUNT)) {
+    if (event.mask & IN_IGNORED) {
+      inode->host_watch_ = 0;
+      watched_.erase(it);
+    }
+    return;
+  }
+  const uint32_t events = event.mask & gofer::kWatchMask;
+  if (is_own(*inode, events, name)) return;
+  Ref<GoferInode> subject = inode;
+  if (!name.empty()) {
+    const auto known = inode->names_.find(name);
+    const bool is_known = known != inode->names_.end();
+    subject = is_known ? known->second.inode : Ref<GoferInode>();
+    // Of a file that lost this name by us, and is still open.
+    constexpr uint32_t kOfContents = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE;
+    if (is_known && !subject && (events & kOfContents)) return;
+  }
+  if ((events & IN_CLOSE_WRITE) && subject && subject->was_own_close(!name.empty())) return;
+  // Whoever hears of it looks at once: what was known before is old.
+  if (subject) subject->forget_attr();
+  inode->forget_attr();
+  if (name.empty()) {
+    if (events & IN_DELETE_SELF) return notify::gone(*inode);
+    notify::inode(*inode, events);
+    return;
+  }
+  inode->forget_name(name);
+  inode->names_doubted = monotonic_now();
+  const bool moves = events & (IN_MOVED_FROM | IN_MOVED_TO);
+  notify::child(*inode, name, event.mask & IN_ISDIR, events,
+                moves ? guest_cookie(event.cookie) : 0);
+}
+
+uint32_t HostWatches::guest_cookie(uint32_t host_cookie) {
+  if (host_cookie != last_host_cookie_) {
+    last_host_cookie_ = host_cookie;
+    last_guest_cookie_ = notify::new_cookie();
+  }
+  return last_guest_cookie_;
+}
+
+void HostWatches::tell_lost() {
+  std::vector<Ref<GoferInode>> all;
+  for (const auto& [number, inode] : watched_) all.push_back(Ref<GoferInode>(inode));
+  for (const Ref<GoferInode>& inode : all) {
+    inode->names_doubted = monotonic_now();
+    for (Watch* watch = inode->watches; watch; watch = watch->next) watch->owner.on_lost();
+  }
+}
+
+OwnChange::OwnChange(HostWatches* watches, std::initializer_list<Part> parts) {
+  if (!watches || !watches->active()) return;
+  watches_ = watches;
+  parts_ = parts;
+  next_ = watches->own_;
+  watches->own_ = this;
+}
+
+OwnChange::~OwnChange() {
+  if (!watches_) return;
+  watches_->drain();
+  OwnChange** at = &watches_->own_;
+  while (*at != this) at = &(*at)->next_;
+  *at = next_;
+}
+
+}  // namespace uks
