@@ -19,7 +19,7 @@ void HostWatches::start(GoferInode& inode) {
   const Ref<HostWatches> self(this);
   const Ref<GoferInode> keep(&inode);
   const gofer::NodeId id = inode.id_;
-  const bool first = !instance_;
+  const bool first = !std::exchange(asked_for_instance_, true);
   const std::vector<int> ended = std::exchange(ended_, {});
   Result<gofer::WatchedFile> watched = Err(EIO);
   {
@@ -27,8 +27,11 @@ void HostWatches::start(GoferInode& inode) {
     for (const int number : ended) (void)client_.unwatch(number);
     watched = client_.watch(id, first);
   }
-  if (!watched) return;  // then only what is done inside is told
-  if (watched->fd && !instance_) {
+  if (!watched) {  // then only what is done inside is told
+    if (first) asked_for_instance_ = false;
+    return;
+  }
+  if (watched->fd) {
     instance_ = std::move(watched->fd);
     (void)events_.add(instance_.get(), EPOLLIN | EPOLLET, *this);
   }

@@ -46,6 +46,7 @@ class HostWatches final : public RefCounted, private HostWatcher {
   gofer::GoferClient& client_;
   EventLoop& events_;
   UniqueFd instance_;
+  bool asked_for_instance_ = false;
   std::unordered_map<int, GoferInode*> watched_;
   std::vector<int> ended_;  // the host does not know yet
   OwnChange* own_ = nullptr;
