@@ -439,11 +439,11 @@ Result<void> GoferClient::fsync(NodeId node, bool data_only) {
   return call_for_nothing(w);
 }
 
-Result<WatchedFile> GoferClient::watch(NodeId node, bool wants_fd) {
+Result<WatchedFile> GoferClient::watch(NodeId node, uint32_t flags) {
   Writer w = request_for(Op::kWatch);
   w.u64(node);
-  w.u32(wants_fd);
-  Answer answer = TRY(call(w, wants_fd));
+  w.u32(flags);
+  Answer answer = TRY(call(w, flags & kWatchInstance));
   Reader r(answer.bytes);
   WatchedFile watched{r.i32(), std::move(answer.fd)};
   if (!r.done()) return Err(EIO);

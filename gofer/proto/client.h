@@ -86,10 +86,9 @@ class GoferClient {
   // For directories and for files that are not open here.
   Result<void> fsync(NodeId node, bool data_only);
   // Has the host tell of changes to a file, or of the names in a directory, by inotify events:
-  // those of kWatchMask. `wants_fd`: also a descriptor to read them from; it is given once, for all
-  // watches. EPERM: its names might be hidden. ENOSPC and the like: the host's watches have run
-  // out.
-  Result<WatchedFile> watch(NodeId node, bool wants_fd);
+  // those of kWatchMask. `flags`: kWatch*. EPERM: its names might be hidden. ENOSPC and the like:
+  // the host's watches have run out.
+  Result<WatchedFile> watch(NodeId node, uint32_t flags);
   Result<void> unwatch(int watch);
   // Gives lookups back; any number, sent in batches. Errors do not matter.
   void forget(std::span<const Forget> forgets);

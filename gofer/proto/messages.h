@@ -169,6 +169,13 @@ struct SetAttr {
   Time atime, mtime;
 };
 
+// For a client that wants to believe what it knows until it hears of a change. EOPNOTSUPP where
+// changes may come that the host's kernel does not see (network, FUSE).
+inline constexpr uint32_t kWatchAll = 1;
+// The first to watch: makes the instance, and gets it to read events from. EBUSY for later ones,
+// EINVAL for others before it.
+inline constexpr uint32_t kWatchInstance = 2;
+
 // What the gofer watches for (inotify(7)). Not reading, opening and the like: that is frequent.
 inline constexpr uint32_t kWatchMask = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_MOVED_FROM |
                                        IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF |

@@ -112,4 +112,25 @@ bool is_kernel_interface(int fd) {
   }
 }
 
+bool is_changed_here_only(int fd) {
+  constexpr uint32_t kF2fs = 0xf2f52010, kBcachefs = 0xca451a4e, kZfs = 0x2fc12fc1;
+  struct statfs s;
+  if (::fstatfs(fd, &s) < 0) return false;
+  switch (static_cast<uint32_t>(s.f_type)) {
+    case EXT4_SUPER_MAGIC:  // ext2 and ext3, too
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+    case SQUASHFS_MAGIC:
+    case EROFS_SUPER_MAGIC_V1:
+    case kF2fs:
+    case kBcachefs:
+    case kZfs:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace uks::gofer

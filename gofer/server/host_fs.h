@@ -28,4 +28,8 @@ Result<Attr> stat_at(int dir, const char* name);
 // host.
 bool is_kernel_interface(int fd);
 
+// All changes to files there go through this kernel: a local file system, not one whose files
+// others change as well (network, FUSE, a hypervisor's shares).
+bool is_changed_here_only(int fd);
+
 }  // namespace uks::gofer

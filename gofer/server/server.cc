@@ -2,7 +2,6 @@
 #include "gofer/server/server.h"
 
 #include <fcntl.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,19 +51,18 @@ bool Server::open_trees(const Config& config, std::string& problem) {
     tree.rules = rules_.at(tree.root, tree.writable ? Action::kRw : Action::kRo);
     trees_.push_back(std::move(tree));
   }
-  // Now: the filter forbids it.
-  inotify_ = UniqueFd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  if (inotify_) inotify_to_give_ = UniqueFd(::fcntl(inotify_.get(), F_DUPFD_CLOEXEC, 0));
+  inotify_ = UniqueFd(::fcntl(proc_fd_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!inotify_) {
+    problem = fmt::format("no descriptor is left: {}", std::strerror(errno));
+    return false;
+  }
   repositories_.start(host_root.get());
   hidden_ = std::make_unique<HiddenInodes>(rules_, std::move(host_root));
   return true;
 }
 
 std::vector<int> Server::descriptors() const {
-  std::vector<int> fds{proc_fd_.get(), hidden_->root_fd()};
-  for (const UniqueFd* fd : {&inotify_, &inotify_to_give_}) {
-    if (*fd) fds.push_back(fd->get());
-  }
+  std::vector<int> fds{proc_fd_.get(), hidden_->root_fd(), inotify_.get()};
   for (const Tree& tree : trees_) fds.push_back(tree.fd.get());
   return fds;
 }

@@ -30,7 +30,7 @@ class Server {
   // The directory descriptor through which inodes are re-opened: the only one plain openat may be
   // used on.
   int proc_fd() const { return proc_fd_.get(); }
-  // The only inotify instance that files may be watched with; or -1.
+  // Of the only inotify instance that files may be watched with.
   int inotify_fd() const { return inotify_.get(); }
   const std::deque<Tree>& trees() const { return trees_; }
   size_t node_count() { return nodes_.size(); }
@@ -139,10 +139,11 @@ class Server {
   const bool can_give_away_;
   Repositories repositories_;
   UniqueFd proc_fd_;  // /proc/self/fd
-  // The instance, and its second descriptor until that is handed over. The host refuses some
-  // callers any: -1.
-  UniqueFd inotify_, inotify_to_give_;
-  std::mutex giving_;  // a leaf: inotify_to_give_
+  // Where the inotify instance goes when somebody watches; until then a placeholder, since the
+  // filter ties calls to the number. A user has 128 instances, for all programs.
+  UniqueFd inotify_;
+  bool watches_ = false;
+  std::mutex watching_;  // a leaf: watches_
   NodeTable nodes_;
   Listings listings_;
   // Held shared by whatever resolves a path, exclusively by renames: the paths of nodes and the

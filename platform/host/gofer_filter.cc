@@ -7,6 +7,7 @@
 #include <linux/fs.h>
 #include <linux/openat2.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -53,10 +54,12 @@ Program gofer_filter(const GoferDescriptors& descriptors, const Rule& violation,
 
   // The sentry hears of what others change in the host's trees (and reads the events itself). Paths
   // are /proc/self/fd/N; a gofer that was taken over could watch other files for being changed.
-  if (descriptors.inotify_fd >= 0) {
-    policy.on({SYS_inotify_add_watch, SYS_inotify_rm_watch},
-              when(arg32(0).equals(fd_value(descriptors.inotify_fd)), allow()));
-  }
+  Cond is_inotify = arg32(0).equals(fd_value(descriptors.inotify_fd));
+  policy.on({SYS_inotify_add_watch, SYS_inotify_rm_watch}, when(is_inotify, allow()));
+  policy.on(SYS_inotify_init1, when(arg32(0).equals(IN_CLOEXEC | IN_NONBLOCK), allow()));
+  policy.on(SYS_dup3,
+            when(arg32(1).equals(fd_value(descriptors.inotify_fd)) && arg32(2).equals(O_CLOEXEC),
+                 allow()));
 
   // The C library: memory, locks, clocks, the end.
   policy.on(SYS_mmap, when(arg32(2).only(PROT_READ | PROT_WRITE) &&

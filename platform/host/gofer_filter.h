@@ -10,7 +10,7 @@ namespace uks {
 struct GoferDescriptors {
   int proc_fd;  // the only directory for plain openat and the only source of linkat
   std::span<const int> connections;  // the only sockets to receive from and send to
-  int inotify_fd;                    // the only instance to watch files with; -1: none
+  int inotify_fd;                    // of the only inotify instance, which may come later
   int log_fd;                        // the only descriptor to write(2) to, beside 2
 };
 

@@ -107,7 +107,7 @@ class Builder {
         return Root{TRY(fs->attach()), "uks", kUsual};
       }
       case MountKind::kOverlay: {
-        auto lower = make_ref<GoferFs>(client_, m.tree, kLowerTtl);
+        auto lower = make_ref<GoferFs>(client_, m.tree, kLowerTtl, watches_);
         auto fs = make_ref<Overlay>(TRY(lower->attach()), m.size_limit, kLowerTtl, kernel_.pages);
         return Root{fs->root(), "overlay", MS_NODEV};
       }

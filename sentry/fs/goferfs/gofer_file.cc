@@ -75,7 +75,7 @@ Result<size_t> GoferInode::write_indirectly(int64_t pos, std::string_view bytes)
   Ref<GoferInode> self(this);
   const std::string copy(bytes.substr(0, kMost));
   const gofer::NodeId id = id_;
-  const OwnChange own(watches_of_fs(), {{this, {}, kOfWriting}});
+  const OwnChange own(teller(), {{this, {}, kOfWriting}});
   auto written = gofer_fs().rpc(
       [&](gofer::GoferClient& c) { return c.write(id, static_cast<uint64_t>(pos), copy); });
   forget_attr();
@@ -107,7 +107,7 @@ Result<size_t> GoferFile::pread(Task&, IoSink& sink, int64_t pos) {
 Result<size_t> GoferFile::pwrite(Task&, IoSource& source, int64_t pos) {
   if (pos < 0) return Err(EINVAL);
   const bool append = appends(source);
-  const OwnChange own(inode_->watches_of_fs(), {{inode_.get(), {}, kOfWriting}});
+  const OwnChange own(inode_->teller(), {{inode_.get(), {}, kOfWriting}});
   bool made_room = false;
   size_t done = 0;
   while (source.remaining() > 0) {
@@ -164,7 +164,12 @@ Result<size_t> GoferFile::write(Task& task, IoSource& source) {
   return n;
 }
 
-Result<MappableFd> GoferFile::mappable_fd(Task&, int, bool) {
+Result<MappableFd> GoferFile::mappable_fd(Task&, int, bool shared) {
+  if (shared && writable()) {
+    inode_->is_mapped_ = true;
+    inode_->coverage_ = 0;
+    inode_->forget_attr();
+  }
   MappableFd m;
   m.fd = fd_->get();
   return m;
@@ -177,7 +182,7 @@ Result<void> GoferFile::truncate(Task&, int64_t size) {
     return inode_->setattr(changes);
   }
   int r, error = 0;
-  const OwnChange own(inode_->watches_of_fs(), {{inode_.get(), {}, kOfWriting}});
+  const OwnChange own(inode_->teller(), {{inode_.get(), {}, kOfWriting}});
   {
     Unlocked unlocked;
     r = ftruncate(fd_->get(), size);
@@ -190,7 +195,7 @@ Result<void> GoferFile::truncate(Task&, int64_t size) {
 
 Result<void> GoferFile::allocate(Task&, int mode, int64_t offset, int64_t length) {
   int r, error = 0;
-  const OwnChange own(inode_->watches_of_fs(), {{inode_.get(), {}, kOfWriting}});
+  const OwnChange own(inode_->teller(), {{inode_.get(), {}, kOfWriting}});
   {
     Unlocked unlocked;
     r = fallocate(fd_->get(), mode, offset, length);

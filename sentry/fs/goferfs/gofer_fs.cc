@@ -21,7 +21,7 @@ Result<Ref<GoferInode>> GoferFs::attach() {
   if (root_) return root_;
   uint32_t tree = tree_;
   auto node = TRY(rpc([tree](gofer::GoferClient& c) { return c.attach(tree); }));
-  if (!root_) root_ = inode_for(node);
+  if (!root_) root_ = inode_for(node, attr_changes_);
   return root_;
 }
 
@@ -30,7 +30,7 @@ Result<struct statfs> GoferFs::statfs() {
   return root->statfs();
 }
 
-Ref<GoferInode> GoferFs::inode_for(const gofer::NodeAttr& node) {
+Ref<GoferInode> GoferFs::inode_for(const gofer::NodeAttr& node, uint64_t asked) {
   auto it = inodes_.find(key_of(node.attr));
   if (it != inodes_.end() && it->second->type() == (node.attr.mode & S_IFMT)) {
     GoferInode& known = *it->second;
@@ -42,8 +42,10 @@ Ref<GoferInode> GoferFs::inode_for(const gofer::NodeAttr& node) {
       give_back(known.id_, known.lookups_, false);
       known.id_ = node.id;
       known.lookups_ = 1;
+      // Ids are found by their paths: those of what is below a directory that moved lead nowhere.
+      if (known.is_dir()) known.doubt_all();
     }
-    known.update(node.attr);
+    if (known.attr_version_ <= asked) known.update(node.attr);
     return Ref<GoferInode>(&known);
   }
   auto inode = make_ref<GoferInode>(*this, node.id, node.attr);
@@ -88,6 +90,7 @@ void GoferFs::evict_names() {
       if (it->second.inode) gone.push_back(std::move(it->second.inode));
       dir.names_.erase(it);
     }
+    dir.complete_ = false;
     uncount_names(dir, count);
   }
 }

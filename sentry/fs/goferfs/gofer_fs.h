@@ -3,6 +3,7 @@
 #pragma once
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -71,7 +72,9 @@ class GoferFs : public FileSystem {
     return f(client_);
   }
   // The inode of an answer: the one already known, or a new one.
-  Ref<GoferInode> inode_for(const gofer::NodeAttr& node);
+  // `asked`: attr_changes_ when the question was put. Attributes that changed since are older than
+  // what is known.
+  Ref<GoferInode> inode_for(const gofer::NodeAttr& node, uint64_t asked);
   uint64_t guest_ino(const gofer::Attr& a);
   // A directory's cache got one more name. Keeps all of them bounded: a clock over directories.
   void note_name(GoferInode& dir);
@@ -102,6 +105,7 @@ class GoferFs : public FileSystem {
   Ref<HostWatches> watches_;
   Ref<GoferInode> root_;
   std::map<Key, GoferInode*> inodes_;
+  uint64_t attr_changes_ = 0;      // of all inodes
   std::vector<uint64_t> devices_;  // host devices met so far; the root's is the first
   std::vector<gofer::Forget> forgets_;
   MonotonicNs forget_by_ = kNever;
@@ -145,7 +149,10 @@ class GoferInode : public Inode {
 
   // A descriptor of the file's data: read-only, or read and write.
   Result<Ref<HostFd>> acquire(bool writable);
-  void forget_attr() { attr_until_ = 0; }
+  void forget_attr() {
+    attr_until_ = 0;
+    note_attr_change();
+  }
   void begin_watch() override;
   void end_watch() override;
   // A descriptor of ours that wrote is being closed: the host will tell watchers of that.
@@ -158,6 +165,11 @@ class GoferInode : public Inode {
   friend class GoferFile;
   friend class HostWatches;
   HostWatches* watches_of_fs() const { return gofer_fs().watches_.get(); }
+  // The same, if somebody inside wants to hear of changes to contents.
+  HostWatches* teller() const {
+    HostWatches* host = watches_of_fs();
+    return host && host->tells() ? host : nullptr;
+  }
   // Whether the closing that the host tells of is one of ours. `by_name`: the directory's event.
   bool was_own_close(bool by_name);
   // `target`: a link's, as the gofer said with the node; may be empty.
@@ -168,20 +180,37 @@ class GoferInode : public Inode {
   };
   GoferFs& gofer_fs() const { return static_cast<GoferFs&>(fs()); }
   void update(const gofer::Attr& attr);
+  void note_attr_change() { attr_version_ = ++gofer_fs().attr_changes_; }
   Attr to_attr() const;
   void set_name(std::string_view name, Ref<GoferInode> inode);
+  // The same, believed until the host tells of a change, if it tells of this directory. For answers
+  // after which, up to now, no change of the name was heard of.
+  void set_known_name(std::string_view name, Ref<GoferInode> inode);
+  // The host has changed what the name leads to.
   void forget_name(std::string_view name);
+  // The host has changed nobody knows what.
+  void doubt_all();
+  // Here the host tells of changes: reads what it has told.
+  bool is_covered();
+  // This file's attributes are believed while the host tells of changes in the directory where it
+  // was just looked up.
+  void cover(const GoferInode& dir);
+  // Names are looked up here one by one: has the host tell of changes, and learns all of them.
+  void learn_names();
+  Result<std::vector<DirEntry>> list_known() const;
+  // Null inside: it is known that there is no such name. Nothing: it has to be asked for.
+  std::optional<Ref<GoferInode>> known_name(std::string_view name);
   std::unexpected<Errno> not_made(std::string_view name, Errno error);
   // Becomes the inode of another host file: its name has a copy now.
   void rebind(const gofer::NodeAttr& node);
   // The name was taken out of this directory by us; changed() comes after.
   void name_gone(std::string_view name, Inode& child);
   // A name was made here by us, by a call that began at `version`.
-  Result<Ref<Inode>> made(std::string_view name, const gofer::NodeAttr& node, uint32_t version,
+  Result<Ref<Inode>> made(std::string_view name, const gofer::NodeAttr& node, uint64_t version,
                           const gofer::Attr& after);
   // This directory's names were changed by us; `after`: its attributes then, which hold unless
   // there were other changes since `version`.
-  void changed(uint32_t version, const gofer::Attr& after);
+  void changed(uint64_t version, const gofer::Attr& after);
 
   gofer::NodeId id_;
   uint64_t lookups_ = 1;
@@ -189,8 +218,10 @@ class GoferInode : public Inode {
   gofer::Attr host_;
   uint64_t ino_;
   MonotonicNs attr_until_ = 0;
-  uint32_t attr_version_ = 0;  // own changes: an answer asked for before them is old
-  uint32_t changes_ = 0;       // likewise for names
+  // GoferFs::attr_changes_ at the last change that is known of, by whomever: an answer asked for
+  // before that is old.
+  uint64_t attr_version_ = 0;
+  uint32_t changes_ = 0;  // likewise for names
   std::unordered_map<std::string, Name, StringHash, std::equal_to<>> names_;
   std::list<GoferInode*>::iterator
       named_position_;       // in GoferFs::named_dirs_, while `names_` is not empty
@@ -199,7 +230,12 @@ class GoferInode : public Inode {
   Ref<HostFd> read_fd_, write_fd_;
   size_t clock_slot_ = 0;
   bool in_clock_ = false;
-  int host_watch_ = 0;  // the host's watch descriptor, or 0
+  int host_watch_ = 0;      // the host's watch descriptor, or 0
+  bool no_watch_ = false;   // it cannot tell
+  bool complete_ = false;   // a name that is not in names_ does not exist
+  uint8_t questions_ = 0;   // that were asked about single names
+  uint64_t coverage_ = 0;   // HostWatches::coverage() when cover() was called; 0: not covered
+  bool is_mapped_ = false;  // for writing, shared: it changes without a call
   uint16_t own_closes_[2] = {};
   MonotonicNs own_close_at_ = 0;
 };

@@ -51,6 +51,7 @@ GoferInode::~GoferInode() {
   const size_t count = names_.size();
   const auto names = std::exchange(names_, {});
   fs.uncount_names(*this, count);
+  if (host_watch_ != 0) watches_of_fs()->stop(*this);
   fs.give_back(id_, lookups_, host_.nlink == 0);
 }
 
@@ -58,7 +59,26 @@ void GoferInode::update(const gofer::Attr& attr) {
   uint32_t type = host_.mode & S_IFMT;
   host_ = attr;
   host_.mode = (attr.mode & ~static_cast<uint32_t>(S_IFMT)) | type;
-  attr_until_ = monotonic_now() + gofer_fs().ttl_;
+  // A link made elsewhere, and writing by mmap, are not told of until the file is closed.
+  constexpr MonotonicNs kCoveredTtl = 1'000'000'000;
+  if (!is_dir() && host_.nlink != 1) coverage_ = 0;
+  const HostWatches* host = watches_of_fs();
+  const bool covered = host && (is_dir() ? host_watch_ != 0 : coverage_ == host->coverage());
+  attr_until_ =
+      monotonic_now() + (covered ? std::max(kCoveredTtl, gofer_fs().ttl_) : gofer_fs().ttl_);
+}
+
+void GoferInode::cover(const GoferInode& dir) {
+  if (dir.host_watch_ == 0 || is_dir() || is_mapped_ || host_.nlink != 1) return;
+  coverage_ = watches_of_fs()->coverage();
+}
+
+bool GoferInode::is_covered() {
+  HostWatches* host = watches_of_fs();
+  if (!host) return false;
+  if (is_dir() ? host_watch_ == 0 : coverage_ != host->coverage()) return false;
+  host->drain();
+  return true;
 }
 
 Attr GoferInode::to_attr() const {
@@ -81,6 +101,7 @@ Attr GoferInode::to_attr() const {
 }
 
 Result<Attr> GoferInode::getattr() {
+  (void)is_covered();
   if (attr_until_ >= monotonic_now()) return to_attr();
   Ref<HostFd> fd = write_fd_ ? write_fd_ : read_fd_;
   if (fd) {
@@ -91,7 +112,7 @@ Result<Attr> GoferInode::getattr() {
     }
   }
   Ref<GoferInode> self(this);
-  uint32_t version = attr_version_;
+  const uint64_t version = attr_version_;
   gofer::NodeId id = id_;
   auto fresh = gofer_fs().rpc([id](gofer::GoferClient& c) { return c.getattr(id); });
   if (!fresh) {
@@ -135,11 +156,11 @@ Result<void> GoferInode::setattr(const SetAttr& c) {
     s.mtime = to_time(*c.mtime);
   }
   gofer::NodeId id = id_;
-  ++attr_version_;
+  note_attr_change();
   const OwnChange own(watches_of_fs(), {{this, {}, IN_ATTRIB | IN_MODIFY | IN_CLOSE_WRITE}});
   auto fresh =
       TRY(gofer_fs().rpc([&](gofer::GoferClient& client) { return client.setattr(id, s); }));
-  ++attr_version_;
+  note_attr_change();
   update(fresh);
   return {};
 }
@@ -151,8 +172,24 @@ void GoferInode::set_name(std::string_view name, Ref<GoferInode> inode) {
   if (fresh) gofer_fs().note_name(*this);
 }
 
+void GoferInode::set_known_name(std::string_view name, Ref<GoferInode> inode) {
+  if (inode) {
+    inode->cover(*this);
+    if (inode->attr_until_ >= monotonic_now()) inode->update(inode->host_);  // it is fresh
+  }
+  set_name(name, std::move(inode));
+  if (host_watch_ != 0) names_.find(name)->second.until = GoferFs::kNever;
+}
+
 void GoferInode::forget_name(std::string_view name) {
   ++changes_;
+  names_doubted = monotonic_now();
+  const Ref<GoferInode> self(this);
+  if (complete_) {
+    set_name(name, {});
+    names_.find(name)->second.until = 0;
+    return;
+  }
   const auto it = names_.find(name);
   if (it == names_.end()) return;
   const Ref<GoferInode> keep = std::move(it->second.inode);
@@ -160,36 +197,73 @@ void GoferInode::forget_name(std::string_view name) {
   gofer_fs().uncount_names(*this, 1);
 }
 
-Result<Ref<Inode>> GoferInode::find(std::string_view name) {
-  auto it = names_.find(name);
-  if (it != names_.end() && it->second.until >= monotonic_now()) {
-    names_used_ = true;
-    return Ref<Inode>(it->second.inode);
+void GoferInode::doubt_all() {
+  ++changes_;
+  names_doubted = monotonic_now();
+  complete_ = false;
+  for (auto& [name, known] : names_) known.until = 0;
+  forget_attr();
+}
+
+void GoferInode::learn_names() {
+  // A few names of a directory that nobody comes back to are not worth a watch; a few more are not
+  // worth reading all of it.
+  constexpr uint8_t kFew = 3, kMany = 24;
+  HostWatches* host = watches_of_fs();
+  if (!host || no_watch_ || complete_ || host_.nlink == 0 || !host->is_busy()) return;
+  questions_++;
+  if (questions_ == kFew && host_watch_ == 0)
+    no_watch_ = !host->start(*this, HostWatches::Why::kToBelieve);
+  if (questions_ < kMany || host_watch_ == 0) return;
+  questions_ = 0;
+  (void)list();
+  if (!complete_) no_watch_ = true;
+}
+
+std::optional<Ref<GoferInode>> GoferInode::known_name(std::string_view name) {
+  const bool covered = is_covered();
+  const auto it = names_.find(name);
+  if (it == names_.end()) {
+    if (covered && complete_) return Ref<GoferInode>();
+    return std::nullopt;
   }
+  names_used_ = true;
+  if (it->second.until < monotonic_now()) return std::nullopt;
+  if (covered && it->second.inode) it->second.inode->cover(*this);
+  return it->second.inode;
+}
+
+Result<Ref<Inode>> GoferInode::find(std::string_view name) {
   Ref<GoferInode> self(this);
   std::string key(name);
+  if (auto known = known_name(key)) return Ref<Inode>(std::move(*known));
+  learn_names();
+  if (auto known = known_name(key)) return Ref<Inode>(std::move(*known));
   uint32_t changes = changes_;
   gofer::NodeId id = id_;
   const std::string_view one = key;
+  const uint64_t asked = gofer_fs().attr_changes_;
   auto walked =
       TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.walk(id, std::span(&one, 1)); }));
   if (walked.error == ENOENT) {
-    if (changes == changes_) set_name(key, {});
+    if (changes == changes_) set_known_name(key, {});
     return Ref<Inode>();
   }
   if (walked.error.value != 0) return Err(walked.error);
   if (walked.steps.size() != 1) return Err(EIO);
-  auto inode = gofer_fs().inode_for(walked.steps[0]);
-  if (changes == changes_) set_name(key, inode);
+  auto inode = gofer_fs().inode_for(walked.steps[0], asked);
+  if (changes == changes_) set_known_name(key, inode);
   return Ref<Inode>(std::move(inode));
 }
 
 void GoferInode::prefetch(std::span<const std::string_view> names) {
   // Skip what is known; fetch the rest in one message.
   Ref<GoferInode> at(this);
+  (void)is_covered();
   MonotonicNs now = monotonic_now();
   while (!names.empty()) {
     auto it = at->names_.find(names[0]);
+    if (it == at->names_.end() && at->complete_ && at->host_watch_ != 0) return;
     if (it == at->names_.end() || it->second.until < now) break;
     at->names_used_ = true;
     if (!it->second.inode) return;
@@ -201,10 +275,11 @@ void GoferInode::prefetch(std::span<const std::string_view> names) {
   std::vector<std::string_view> views(copies.begin(), copies.end());
   gofer::NodeId id = at->id_;
   uint32_t changes = at->changes_;
+  const uint64_t asked = gofer_fs().attr_changes_;
   auto walked = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.walk(id, views); });
   if (!walked) return;
   for (size_t i = 0; i < walked->steps.size() && i < copies.size(); ++i) {
-    auto inode = gofer_fs().inode_for(walked->steps[i]);
+    auto inode = gofer_fs().inode_for(walked->steps[i], asked);
     if (i > 0 || changes == at->changes_) at->set_name(copies[i], inode);
     at = std::move(inode);
   }
@@ -219,18 +294,19 @@ void GoferInode::prefetch_each(std::span<const std::string_view> names) {
   const std::vector<std::string_view> views(copies.begin(), copies.end());
   const gofer::NodeId id = id_;
   const uint32_t changes = changes_;
+  const uint64_t asked = gofer_fs().attr_changes_;
   auto looked = gofer_fs().rpc([&](gofer::GoferClient& c) { return c.look_each(id, views); });
   if (!looked) return;
   for (size_t i = 0; i < looked->size(); ++i) {
     gofer::Looked& one = (*looked)[i];
     Ref<GoferInode> inode;
     if (one.error.value == 0) {
-      inode = gofer_fs().inode_for(one.node);
+      inode = gofer_fs().inode_for(one.node, asked);
       inode->note_target(std::move(one.target));
     } else if (one.error != ENOENT) {
       continue;
     }
-    if (changes == changes_) set_name(copies[i], std::move(inode));
+    if (changes == changes_) set_known_name(copies[i], std::move(inode));
   }
 }
 
@@ -238,11 +314,11 @@ void GoferInode::note_target(std::string target) {
   if (is_link() && !target.empty()) link_target_ = std::move(target);
 }
 
-void GoferInode::changed(uint32_t version, const gofer::Attr& after) {
+void GoferInode::changed(uint64_t version, const gofer::Attr& after) {
   // Of calls that overlap, none is known to have looked last.
   bool alone = version == attr_version_;
   ++changes_;
-  ++attr_version_;
+  note_attr_change();
   if (alone && after.mode) {
     update(after);
   } else {
@@ -251,8 +327,8 @@ void GoferInode::changed(uint32_t version, const gofer::Attr& after) {
 }
 
 Result<Ref<Inode>> GoferInode::made(std::string_view name, const gofer::NodeAttr& node,
-                                    uint32_t version, const gofer::Attr& after) {
-  auto inode = gofer_fs().inode_for(node);
+                                    uint64_t version, const gofer::Attr& after) {
+  auto inode = gofer_fs().inode_for(node, gofer_fs().attr_changes_);
   set_name(name, inode);
   changed(version, after);
   return Ref<Inode>(std::move(inode));
@@ -274,7 +350,7 @@ Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node)
   std::string key(name);
   gofer::NodeId id = id_;
   gofer::Owner owner{node.uid, node.gid};
-  uint32_t version = attr_version_;
+  const uint64_t version = attr_version_;
   gofer::Attr after;
   const OwnChange own(watches_of_fs(), {{this, key, kOfMaking}});
   if (S_ISREG(node.mode)) {
@@ -301,7 +377,7 @@ Result<Ref<Inode>> GoferInode::mkdir(std::string_view name, const NewNode& node)
   Ref<GoferInode> self(this);
   std::string key(name);
   gofer::NodeId id = id_;
-  uint32_t version = attr_version_;
+  const uint64_t version = attr_version_;
   gofer::Attr after;
   const OwnChange own(watches_of_fs(), {{this, key, kOfMaking}});
   auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) {
@@ -317,7 +393,7 @@ Result<Ref<Inode>> GoferInode::symlink(std::string_view name, std::string_view t
   Ref<GoferInode> self(this);
   std::string key(name), text(target);
   gofer::NodeId id = id_;
-  uint32_t version = attr_version_;
+  const uint64_t version = attr_version_;
   gofer::Attr after;
   const OwnChange own(watches_of_fs(), {{this, key, kOfMaking}});
   auto made_node = gofer_fs().rpc([&](gofer::GoferClient& c) {
@@ -331,13 +407,14 @@ Result<void> GoferInode::link(std::string_view name, Inode& inode) {
   Ref<GoferInode> self(this), target(static_cast<GoferInode*>(&inode));
   std::string key(name);
   gofer::NodeId id = id_, node = target->id_;
-  uint32_t version = attr_version_;
+  const uint64_t version = attr_version_;
   gofer::Attr after;
   const OwnChange own(watches_of_fs(), {{this, key, kOfMaking}, {target.get(), {}, IN_ATTRIB}});
   auto made_node =
       gofer_fs().rpc([&](gofer::GoferClient& c) { return c.link(node, id, key, &after); });
   if (!made_node) return not_made(key, made_node.error());
   TRY(made(key, *made_node, version, after));
+  target->coverage_ = 0;
   target->forget_attr();
   return {};
 }
@@ -345,7 +422,6 @@ Result<void> GoferInode::link(std::string_view name, Inode& inode) {
 void GoferInode::name_gone(std::string_view name, Inode& child) {
   auto& gone = static_cast<GoferInode&>(child);
   set_name(name, {});
-  ++gone.attr_version_;
   gone.forget_attr();
   // The host may give its number to the next file at once.
   if (gone.is_dir() || gone.host_.nlink <= 1) {
@@ -364,7 +440,7 @@ Result<void> GoferInode::unlink(std::string_view name, Inode& child) {
   Ref<Inode> keep(&child);
   std::string key(name);
   gofer::NodeId id = id_;
-  uint32_t version = attr_version_;
+  const uint64_t version = attr_version_;
   gofer::Attr after;
   const OwnChange own(watches_of_fs(),
                       {{this, key, IN_DELETE | IN_ATTRIB}, {of(child), {}, kOfEnding}});
@@ -379,7 +455,7 @@ Result<void> GoferInode::rmdir(std::string_view name, Inode& child) {
   Ref<Inode> keep(&child);
   std::string key(name);
   gofer::NodeId id = id_;
-  uint32_t version = attr_version_;
+  const uint64_t version = attr_version_;
   gofer::Attr after;
   const OwnChange own(watches_of_fs(),
                       {{this, key, IN_DELETE | IN_ATTRIB}, {of(child), {}, kOfEnding}});
@@ -396,7 +472,7 @@ Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode&
   Ref<GoferInode> replaced(static_cast<GoferInode*>(target));
   std::string from_name(old_name), to_name(new_name);
   gofer::NodeId from_id = id_, to_id = to->id_;
-  uint32_t from_version = attr_version_, to_version = to->attr_version_;
+  const uint64_t from_version = attr_version_, to_version = to->attr_version_;
   gofer::Attr from_after, to_after;
   constexpr uint32_t kMoves = IN_MOVED_FROM | IN_MOVED_TO | kOfMaking | IN_DELETE;
   const OwnChange own(watches_of_fs(), {{this, from_name, kMoves},
@@ -416,7 +492,7 @@ Result<void> GoferInode::rename(std::string_view old_name, Inode& source, Inode&
   changed(from_version, from_after);
   if (to.get() != this) to->changed(to_version, to_after);
   ++moved->changes_;
-  ++moved->attr_version_;
+  moved->coverage_ = 0;
   moved->forget_attr();
   if (to_after.flags & gofer::kAttrCopied) {
     // What is open keeps the original, which has no name any more.
@@ -438,31 +514,50 @@ void GoferInode::rebind(const gofer::NodeAttr& node) {
   lookups_ = 1;
   key_ = GoferFs::key_of(node.attr);
   ino_ = fs.guest_ino(node.attr);
-  ++attr_version_;
+  note_attr_change();
   update(node.attr);
   fs.inodes_.try_emplace(key_, this);
 }
 
+Result<std::vector<DirEntry>> GoferInode::list_known() const {
+  std::vector<DirEntry> out;
+  out.reserve(names_.size());
+  const MonotonicNs now = monotonic_now();
+  for (const auto& [name, known] : names_) {
+    if (known.until < now) return Err(EAGAIN);
+    if (known.inode) out.push_back({name, known.inode->ino_, dirent_type(known.inode->type())});
+  }
+  return out;
+}
+
 Result<std::vector<DirEntry>> GoferInode::list() {
   Ref<GoferInode> self(this);
+  if (is_covered() && complete_) {
+    if (auto known = list_known()) return known;
+  }
+  const bool was_watched = host_watch_ != 0;
   gofer::NodeId id = id_;
   uint32_t changes = changes_;
+  const uint64_t asked = gofer_fs().attr_changes_;
   auto entries =
       TRY(gofer_fs().rpc([&](gofer::GoferClient& c) { return c.read_directory(id, true); }));
   std::vector<DirEntry> out;
   out.reserve(entries.size());
   // The attributes that came along answer the stat of each name that usually follows.
   bool keep = changes == changes_ && entries.size() <= GoferFs::kMaxNames / 2;
+  bool all = true;
   for (auto& e : entries) {
     if (e.id == gofer::kNoNode) {
+      all = false;
       if (e.attr.mode)
         out.push_back({std::move(e.name), gofer_fs().guest_ino(e.attr), dirent_type(e.attr.mode)});
       continue;
     }
-    auto inode = gofer_fs().inode_for({e.id, e.attr});
-    if (keep) set_name(e.name, inode);
+    auto inode = gofer_fs().inode_for({e.id, e.attr}, asked);
+    if (keep) set_known_name(e.name, inode);
     out.push_back({std::move(e.name), inode->ino_, dirent_type(e.attr.mode)});
   }
+  complete_ = was_watched && host_watch_ != 0 && keep && all && names_.size() >= entries.size();
   return out;
 }
 
@@ -480,11 +575,16 @@ void GoferInode::begin_watch() {
   // From now on a name that is known to be absent is one that we removed (HostWatches::tell()).
   const size_t absent = std::erase_if(names_, [](const auto& name) { return !name.second.inode; });
   gofer_fs().uncount_names(*this, absent);
-  if (HostWatches* host = watches_of_fs()) host->start(*this);
+  complete_ = false;
+  if (HostWatches* host = watches_of_fs()) (void)host->start(*this, HostWatches::Why::kToTell);
+  if (!watches) end_watch();  // it has ended meanwhile
 }
 
 void GoferInode::end_watch() {
-  if (HostWatches* host = watches_of_fs()) host->stop(*this);
+  // What is believed of its names is not worth more than that.
+  if (host_watch_ == 0) return;
+  doubt_all();
+  watches_of_fs()->stop(*this);
 }
 
 void GoferInode::note_own_close() {

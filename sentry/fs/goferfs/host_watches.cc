@@ -1,6 +1,7 @@
 #include "sentry/fs/goferfs/host_watches.h"
 
 #include <sys/inotify.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,38 +13,54 @@
 namespace uks {
 
 HostWatches::~HostWatches() {
-  if (instance_) events_.remove(instance_.get());
+  if (tells_) events_.remove(instance_.get());
 }
 
-void HostWatches::start(GoferInode& inode) {
+bool HostWatches::start(GoferInode& inode, Why why) {
+  // The host's watches are its user's, who has other programs as well.
+  constexpr size_t kMostToBelieve = 4096;
+  if (why == Why::kToBelieve && watched_.size() + ended_.size() >= kMostToBelieve) return false;
   const Ref<HostWatches> self(this);
   const Ref<GoferInode> keep(&inode);
   const gofer::NodeId id = inode.id_;
+  while (asked_for_instance_ && !instance_) {  // another one's question is on its way
+    Unlocked unlocked;
+    const timespec pause{0, 200'000};
+    ::nanosleep(&pause, nullptr);
+  }
   const bool first = !std::exchange(asked_for_instance_, true);
+  const uint32_t flags =
+      (first ? gofer::kWatchInstance : 0) | (why == Why::kToBelieve ? gofer::kWatchAll : 0);
   const std::vector<int> ended = std::exchange(ended_, {});
   Result<gofer::WatchedFile> watched = Err(EIO);
   {
     Unlocked unlocked;
     for (const int number : ended) (void)client_.unwatch(number);
-    watched = client_.watch(id, first);
+    watched = client_.watch(id, flags);
   }
-  if (!watched) {  // then only what is done inside is told
+  if (!watched) {
     if (first) asked_for_instance_ = false;
-    return;
+    return false;
   }
-  if (watched->fd) {
-    instance_ = std::move(watched->fd);
+  if (watched->fd) instance_ = std::move(watched->fd);
+  if (why == Why::kToTell && !tells_ && instance_) {
+    tells_ = true;
     (void)events_.add(instance_.get(), EPOLLIN | EPOLLET, *this);
   }
+  if (inode.host_watch_ != 0 && inode.host_watch_ != watched->watch)
+    watched_.erase(inode.host_watch_);
   inode.host_watch_ = watched->watch;
   watched_[watched->watch] = &inode;
-  if (!inode.watches) stop(inode);  // it has ended meanwhile
+  return true;
 }
 
 void HostWatches::stop(GoferInode& inode) {
   const int number = std::exchange(inode.host_watch_, 0);
-  if (number == 0 || watched_.erase(number) == 0) return;
+  const auto it = watched_.find(number);
+  if (number == 0 || it == watched_.end() || it->second != &inode) return;
+  watched_.erase(it);
   ended_.push_back(number);
+  ++coverage_;
 }
 
 void HostWatches::on_host_events(uint32_t) {
@@ -78,7 +95,7 @@ bool HostWatches::is_own(const GoferInode& watched, uint32_t events, std::string
                                                            : nullptr;
   for (const OwnChange* change = own_; change; change = change->next_) {
     for (const OwnChange::Part& part : change->parts_) {
-      if (!(part.events & events)) continue;
+      if (!part.inode || !(part.events & events)) continue;
       if (part.name.empty() ? part.inode == subject : part.inode == &watched && part.name == name)
         return true;
     }
@@ -95,6 +112,8 @@ void HostWatches::tell(const inotify_event& event, std::string_view name) {
     if (event.mask & IN_IGNORED) {
       inode->host_watch_ = 0;
       watched_.erase(it);
+      inode->doubt_all();
+      ++coverage_;
     }
     return;
   }
@@ -107,19 +126,26 @@ void HostWatches::tell(const inotify_event& event, std::string_view name) {
     subject = is_known ? known->second.inode : Ref<GoferInode>();
     // Of a file that lost this name by us, and is still open.
     constexpr uint32_t kOfContents = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE;
-    if (is_known && !subject && (events & kOfContents)) return;
+    if (is_known && !subject && known->second.until != 0 && (events & kOfContents)) return;
   }
   if ((events & IN_CLOSE_WRITE) && subject && subject->was_own_close(!name.empty())) return;
   // Whoever hears of it looks at once: what was known before is old.
-  if (subject) subject->forget_attr();
-  inode->forget_attr();
+  for (GoferInode* changed : {subject.get(), inode.get()}) {
+    if (!changed) continue;
+    // What is being asked at this moment may be answered with what was before.
+    ++changed->changes_;
+    changed->coverage_ = 0;
+    changed->forget_attr();
+  }
   if (name.empty()) {
     if (events & IN_DELETE_SELF) return notify::gone(*inode);
-    notify::inode(*inode, events);
-    return;
+    return notify::inode(*inode, events);
+  }
+  // Contents of a file do not change what its name leads to.
+  if (!(events & ~(IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE))) {
+    return notify::child(*inode, name, event.mask & IN_ISDIR, events, 0);
   }
   inode->forget_name(name);
-  inode->names_doubted = monotonic_now();
   const bool moves = events & (IN_MOVED_FROM | IN_MOVED_TO);
   notify::child(*inode, name, event.mask & IN_ISDIR, events,
                 moves ? guest_cookie(event.cookie) : 0);
@@ -136,8 +162,9 @@ uint32_t HostWatches::guest_cookie(uint32_t host_cookie) {
 void HostWatches::tell_lost() {
   std::vector<Ref<GoferInode>> all;
   for (const auto& [number, inode] : watched_) all.push_back(Ref<GoferInode>(inode));
+  ++coverage_;
   for (const Ref<GoferInode>& inode : all) {
-    inode->names_doubted = monotonic_now();
+    inode->doubt_all();
     for (Watch* watch = inode->watches; watch; watch = watch->next) watch->owner.on_lost();
   }
 }

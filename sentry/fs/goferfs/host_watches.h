@@ -1,5 +1,5 @@
-// What others change in the host's trees, as the host's inotify says, told to those who watch
-// inside.
+// What others change in the host's trees, as the host's inotify says: told to those who watch
+// inside, and the reason to believe what is known of a directory until then.
 //
 // Our own changes come back as well, and were told by the VFS. Events are queued before the call
 // that makes them returns: whoever changes something announces it (OwnChange), and when the change
@@ -28,16 +28,29 @@ class HostWatches final : public RefCounted, private HostWatcher {
   HostWatches(gofer::GoferClient& client, EventLoop& events) : client_(client), events_(events) {}
   ~HostWatches() override;
 
-  // From now on the host tells of `inode`, unless it cannot. Drops the kernel lock.
-  void start(GoferInode& inode);
+  // From now on the host tells of `inode`; false: it cannot. Drops the kernel lock. For those who
+  // watch inside, or to believe what is known of a directory: then only if all changes are told.
+  enum class Why { kToTell, kToBelieve };
+  bool start(GoferInode& inode, Why why);
   void stop(GoferInode& inode);
+  // A question about a name was put to the gofer. True once it is worth an inotify instance, of
+  // which the user has not many, to save such questions.
+  bool is_busy() {
+    constexpr unsigned kMany = 100;
+    return instance_ || ++questions_ > kMany;
+  }
   bool active() const { return !watched_.empty(); }
+  // Reads and tells all that there is: whatever the host had done before this call is known after
+  // it. Half a microsecond if it is nothing.
+  void drain();
+  // Somebody inside watches: changes to contents matter, too.
+  bool tells() const { return tells_; }
+  // What is believed until the host tells of a change is good for as long as this stays the same.
+  uint64_t coverage() const { return coverage_; }
 
  private:
   friend class OwnChange;
   void on_host_events(uint32_t events) override;
-  // Reads and tells all that is there.
-  void drain();
   void tell(const inotify_event& event, std::string_view name);
   bool is_own(const GoferInode& watched, uint32_t events, std::string_view name) const;
   void tell_lost();
@@ -47,6 +60,9 @@ class HostWatches final : public RefCounted, private HostWatcher {
   EventLoop& events_;
   UniqueFd instance_;
   bool asked_for_instance_ = false;
+  bool tells_ = false;
+  unsigned questions_ = 0;
+  uint64_t coverage_ = 1;
   std::unordered_map<int, GoferInode*> watched_;
   std::vector<int> ended_;  // the host does not know yet
   OwnChange* own_ = nullptr;

@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 #include <linux/openat2.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -146,7 +147,7 @@ TEST_F(GoferProcess, Posture) {
     targets.insert(target.starts_with("socket:") ? "socket" : target);
   }
   std::string proc = fmt::format("/proc/{}/fd", child_);
-  EXPECT_EQ(targets, (std::set<std::string>{"/", "anon_inode:inotify", "socket", proc, root_}));
+  EXPECT_EQ(targets, (std::set<std::string>{"/", "socket", proc, root_}));
 }
 
 TEST_F(GoferProcess, DeathIsEio) {
@@ -208,6 +209,10 @@ TEST(GoferFilter, Interpreted) {
   EXPECT_TRUE(allowed(SYS_inotify_add_watch, {6}));
   EXPECT_TRUE(allowed(SYS_inotify_rm_watch, {6}));
   EXPECT_FALSE(allowed(SYS_inotify_add_watch, {5}));
+  EXPECT_TRUE(allowed(SYS_inotify_init1, {IN_CLOEXEC | IN_NONBLOCK}));
+  EXPECT_FALSE(allowed(SYS_inotify_init1, {0}));
+  EXPECT_TRUE(allowed(SYS_dup3, {4, 6, O_CLOEXEC}));
+  EXPECT_FALSE(allowed(SYS_dup3, {4, 7, O_CLOEXEC}));
   // A gofer never needs these, whatever their arguments.
   for (long nr : {SYS_execve,
                   SYS_execveat,
@@ -250,7 +255,6 @@ TEST(GoferFilter, Interpreted) {
                   SYS_dup2,
                   SYS_fcntl,
                   SYS_inotify_init,
-                  SYS_inotify_init1,
                   SYS_fanotify_init,
                   SYS_open_by_handle_at,
                   SYS_pidfd_getfd}) {

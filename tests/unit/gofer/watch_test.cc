@@ -25,10 +25,10 @@ class GoferWatch : public GoferTest {
 TEST_F(GoferWatch, TellsOfWhatTheHostDoes) {
   put("d/f");
   start();
-  auto top = client_->watch(top_, true);
+  auto top = client_->watch(top_, kWatchInstance);
   ASSERT_TRUE(top);
   ASSERT_TRUE(top->fd);
-  auto file = client_->watch(look("d/f")->id, false);
+  auto file = client_->watch(look("d/f")->id, 0);
   ASSERT_TRUE(file);
   EXPECT_FALSE(file->fd);
   EXPECT_NE(file->watch, top->watch);
@@ -48,11 +48,11 @@ TEST_F(GoferWatch, TellsOfWhatTheHostDoes) {
 
 TEST_F(GoferWatch, TheInstanceIsGivenOnce) {
   start();
-  auto first = client_->watch(top_, true), second = client_->watch(top_, true);
+  auto first = client_->watch(top_, kWatchInstance), second = client_->watch(top_, kWatchInstance);
   ASSERT_TRUE(first);
   EXPECT_TRUE(first->fd);
   EXPECT_EQ(second ? 0 : second.error().value, EBUSY);
-  auto third = client_->watch(top_, false);
+  auto third = client_->watch(top_, 0);
   ASSERT_TRUE(third);
   EXPECT_EQ(first->watch, third->watch);
 }
@@ -70,11 +70,12 @@ TEST_F(GoferWatch, HiddenNamesAreNotTold) {
   auto error = [&](std::string_view path) {
     auto node = look(path);
     if (!node) return node.error().value;
-    auto watched = client_->watch(node->id, false);
+    auto watched = client_->watch(node->id, 0);
     return watched ? 0 : watched.error().value;
   };
-  const auto top = client_->watch(top_, false);
+  const auto top = client_->watch(top_, kWatchInstance);
   EXPECT_EQ(top ? 0 : top.error().value, EPERM);
+  ASSERT_TRUE(client_->watch(look("plain")->id, kWatchInstance));
   EXPECT_EQ(error("absent"), ENOENT);
   EXPECT_EQ(error("denied"), EACCES);
   EXPECT_EQ(error("home"), EPERM);
@@ -88,7 +89,7 @@ TEST_F(GoferWatch, RemovedFilesAreNot) {
   start();
   const NodeId id = look("f")->id;
   ASSERT_TRUE(client_->unlink(top_, "f"));
-  auto watched = client_->watch(id, false);
+  auto watched = client_->watch(id, kWatchInstance);
   EXPECT_EQ(watched ? 0 : watched.error().value, ESTALE);
 }
 
