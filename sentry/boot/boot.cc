@@ -188,6 +188,7 @@ bool Boot::make_view() {
     connections.emplace_back(keeper::kFirstGoferFd + i);
   gofer_ = std::make_unique<gofer::GoferClient>(std::move(connections));
   auto mounts = build_view(kernel_, config_.view, *gofer_);
+  if (!mounts && gofer_->dead()) return fail("the gofer has given up: no sandbox");
   if (!mounts)
     return fail(
         fmt::format("internal: the file tree cannot be built: {}", strerror(mounts.error().value)));

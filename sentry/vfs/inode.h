@@ -30,7 +30,7 @@ class FileSystem : public RefCounted {
  public:
   FileSystem();
   // st_dev of its files: an anonymous device number, unique in the sandbox.
-  uint64_t dev() const { return dev_; }
+  virtual uint64_t dev() const { return dev_; }
   // As in /proc/mounts.
   virtual const char* type() const = 0;
   virtual std::string options() const { return {}; }

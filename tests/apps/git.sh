@@ -23,4 +23,12 @@ same submodule "$start; git init -q ../sub; git -C ../sub commit -q --allow-empt
 same apply "$start; echo more >>a; git diff >p; git checkout -q a; git apply p; cat a; git format-patch -q -1 HEAD --root 2>/dev/null; ls *.patch; git stash -q; git am -q *.patch 2>/dev/null; echo \$?; git am --abort 2>/dev/null"
 same many_files "$identity; git init -q .; for i in \$(seq 500); do mkdir -p d\$((i % 20)); echo \$i >d\$((i % 20))/f\$i; done; git add -A; git commit -qm many; git status -s | wc -l; git ls-files | wc -l; for i in \$(seq 100); do echo x >>d\$((i % 20))/f\$i; done; git status -s | wc -l; git commit -aqm more; git log --stat -1 | tail -1; git rev-parse HEAD"
 same config "$identity; git init -q .; git config user.name X; git config --get user.name; git config --list --local | sort; cat .git/config | tail -3; git config --unset user.name; git config user.name; echo \$?; git remote add origin /nowhere/x; git remote; git fetch -q; echo \$?"
+
+# In a subdirectory, with the repository shown as uks advises: git does not stop at the mount.
+subdirectory() {
+  fresh
+  bash -c "$start" >/dev/null && mkdir sub && cd sub || return 1
+  [[ $(inside --ro .. -- git log --format=%s 2>&1) == "$(git log --format=%s)" && $(inside --ro .. -- git status -s 2>&1) == "$(git status -s)" ]]
+}
+subdirectory && pass subdirectory || fail subdirectory
 finish

@@ -334,8 +334,8 @@ few_processes() {
     (cd / && timeout -k 1 30 prlimit --nproc="$limit" "${as_user[@]}" "${clean_env[@]}" "$base/uks" exec --quiet -- true) >"$base/out" 2>&1
     rc=$?
     ((rc == 0)) && continue
-    # Gofer and sentry may both say it, with what they warned of before.
-    if ((rc != 125)) || ! tail -1 "$base/out" | grep -q -E '^uks: .*(refuse|unavailable)' || grep -E 'terminate|killed|\.cc:' "$base/out"; then
+    # Gofer and sentry may both say it, with what they warned of before, and in any order.
+    if ((rc != 125)) || ! grep -q -E '^uks: .*(refuse|unavailable)' "$base/out" || grep -E 'terminate|killed|internal|\.cc:' "$base/out"; then
       echo "limit $limit: status $rc"
       cat "$base/out"
       return 1

@@ -21,8 +21,16 @@ Result<Ref<GoferInode>> GoferFs::attach() {
   if (root_) return root_;
   uint32_t tree = tree_;
   auto node = TRY(rpc([tree](gofer::GoferClient& c) { return c.attach(tree); }));
+  if (!device_) device_ = device_of(node.attr.dev, FileSystem::dev());
   if (!root_) root_ = inode_for(node, attr_changes_);
   return root_;
+}
+
+std::shared_ptr<GoferFs::Device> GoferFs::device_of(uint64_t host_dev, uint64_t guest_dev) {
+  static std::map<uint64_t, std::shared_ptr<Device>> known;  // under the kernel lock
+  std::shared_ptr<Device>& device = known[host_dev];
+  if (!device) device = std::make_shared<Device>(Device{guest_dev, {host_dev}});
+  return device;
 }
 
 Result<struct statfs> GoferFs::statfs() {
@@ -56,9 +64,10 @@ Ref<GoferInode> GoferFs::inode_for(const gofer::NodeAttr& node, uint64_t asked) 
 // Numbers of the root's device stay as they are; other devices' are moved apart, below 2^53 so that
 // programs that keep them in a double still tell them apart.
 uint64_t GoferFs::guest_ino(const gofer::Attr& a) {
-  auto it = std::ranges::find(devices_, a.dev);
-  size_t index = static_cast<size_t>(it - devices_.begin());
-  if (it == devices_.end()) devices_.push_back(a.dev);
+  std::vector<uint64_t>& devices = device_->host_devs;
+  const auto it = std::ranges::find(devices, a.dev);
+  const size_t index = static_cast<size_t>(it - devices.begin());
+  if (it == devices.end()) devices.push_back(a.dev);
   return a.ino + (static_cast<uint64_t>(index) << 45);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -39,6 +40,8 @@ class HostFd : public RefCounted {
 
 class GoferFs : public FileSystem {
  public:
+  // The trees of one host device have one device number inside, too: git stops at a change of it.
+  uint64_t dev() const override { return device_ ? device_->guest_dev : FileSystem::dev(); }
   // `ttl`: how long names and attributes are believed, in nanoseconds. Host-side edits show after
   // at most twice that.
   // `watches`: who tells of changes on the host's side; may be null.
@@ -105,8 +108,13 @@ class GoferFs : public FileSystem {
   Ref<HostWatches> watches_;
   Ref<GoferInode> root_;
   std::map<Key, GoferInode*> inodes_;
-  uint64_t attr_changes_ = 0;      // of all inodes
-  std::vector<uint64_t> devices_;  // host devices met so far; the root's is the first
+  uint64_t attr_changes_ = 0;  // of all inodes
+  struct Device {
+    uint64_t guest_dev;
+    std::vector<uint64_t> host_devs;  // met so far in trees of the first one
+  };
+  static std::shared_ptr<Device> device_of(uint64_t host_dev, uint64_t guest_dev);
+  std::shared_ptr<Device> device_;  // since attach()
   std::vector<gofer::Forget> forgets_;
   MonotonicNs forget_by_ = kNever;
   size_t names_ = 0;                   // in the caches of all directories
