@@ -41,7 +41,7 @@ refused unknown_command 125 'uks: ' nonsense
 refused no_arguments 125 'uks: ' exec
 refused no_command 125 'uks: ' exec --
 refused neither_command_nor_name 125 'uks: ' exec --quiet
-refused unknown_sandbox 125 'does not exist' exec some-name -- true
+refused stray_word 125 'unexpected some-name' exec some-name -- true
 refused bad_timeout 125 'uks: ' exec --timeout never -- true
 refused bad_user 125 'uks: ' exec --user 1:2:3 -- true
 refused bad_platform 125 'uks: ' exec --platform warp -- true

@@ -123,4 +123,12 @@ fi
 kill "$keeper"
 wait "$keeper" 2>/dev/null
 check ps_forgets bash -c '! "$1" ps | grep -qE "^ *$2 "' _ "$UKS" "$keeper"
+
+# Users that a package's script adds are there as long as the sandbox.
+useradd_works() {
+  fresh
+  inside -- sh -c 'PATH=$PATH:/usr/sbin; useradd -M somebody && id -un somebody && passwd -S somebody' >"$base/out" 2>&1
+  grep -qx somebody "$base/out" && ! grep -q somebody /etc/passwd || { cat "$base/out"; return 1; }
+}
+if ((EUID == 0)) && command -v useradd >/dev/null; then check useradd useradd_works; fi
 finish

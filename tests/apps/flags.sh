@@ -64,7 +64,9 @@ gives ro_file 'old' --ro "$side/file" -- cat "$side/file"
 gives ro_file_is_read_only 'refused old' --ro "$side/file" -- sh -c "(echo new >$side/file) 2>/dev/null || echo refused \$(cat $side/file)"
 refused ro_missing 'no such file or directory' --ro "$side/missing" -- true
 refused ro_device 'neither a file nor a directory' --ro /dev/null -- true
-gives rw_beats_ro 'new' --rw "$side/file" --ro "$side/file" -- sh -c "echo new >$side/file; cat $side/file"
+refused rw_and_ro 'ro and --rw name the same place' --rw "$side/file" --ro "$side/../side/file" -- true
+refused tmpfs_and_rw 'name the same place' --tmpfs "$side/dir" --rw "$side/dir" -- true
+gives ro_twice 'old' --ro "$side/file" --ro "$side/file" -- cat "$side/file"
 fresh
 gives hide_file 'refused' --hide "$side/file" -- sh -c "cat $side/file 2>/dev/null || echo refused"
 gives hide_file_says_eacces '*Permission denied*' --hide "$side/file" -- sh -c "cat $side/file 2>&1; true"
@@ -79,6 +81,8 @@ refused hide_empty 'needs a value' --hide= -- true
 gives tmpfs '. .. x' --tmpfs "$side/dir" -- sh -c "cd $side/dir && echo x >x && echo \$(ls -a) "
 check $as.tmpfs_covers_only grep -qx old "$side/dir/inner"
 check $as.tmpfs_vanishes test ! -e "$side/dir/x"
+gives tmpfs_in_place_of_the_workspace 'x' --tmpfs . -- sh -c 'echo x >made; ls -A | tr m x | cut -c1'
+check $as.tmpfs_workspace_vanishes test ! -e made
 gives tmpfs_new_directory 'x' --tmpfs "$side/new/deep" -- sh -c "echo x >$side/new/deep/f; cat $side/new/deep/f"
 refused tmpfs_on_a_file 'not a directory' --tmpfs "$side/file" -- true
 refused tmpfs_root 'nothing would be left' --tmpfs / -- true

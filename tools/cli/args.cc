@@ -1,6 +1,5 @@
-// Grammar: `uks [GLOBAL] exec [FLAGS] -- CMD…` and `uks exec [FLAGS] NAME [--] CMD…`. Where the
-// flags end is found here, because everything after that point belongs to the command; CLI11 reads
-// the flags.
+// Grammar: `uks [GLOBAL] exec [FLAGS] -- CMD…`. Where the flags end is found here, because
+// everything after that point belongs to the command; CLI11 reads the flags.
 #include "tools/cli/args.h"
 
 #include <CLI/CLI.hpp>
@@ -203,10 +202,9 @@ ParsedArgs parse_exec(const Strings& args, size_t begin, ExecOptions o) {
   }
 
   if (end < args.size() && args[end] != "--") {
-    // No sandbox has a name yet, so no name can exist.
-    return UsageError{"sandbox " + args[end] +
-                      " does not exist (to run a command in a new one: uks exec -- " + args[end] +
-                      ")"};
+    return UsageError{"unexpected " + args[end] +
+                      " (the command comes after --: uks exec [FLAGS] -- COMMAND; the value of a "
+                      "flag that can do without is written with =: --strace=FILE)"};
   }
   if (end < args.size()) o.command.assign(args.begin() + end + 1, args.end());
   if (o.command.empty() && !o.explain) {

@@ -134,9 +134,8 @@ constexpr std::array kHelpOnly = {kHelp};
 
 constexpr std::array<std::string_view, 2> kMainSynopses = {
     "[GLOBAL] exec [FLAGS] -- COMMAND [ARG...]", "[GLOBAL] SUBCOMMAND [FLAGS]"};
-constexpr std::array<std::string_view, 2> kExecSynopses = {
-    "[GLOBAL] exec [FLAGS] -- COMMAND [ARG...]",
-    "[GLOBAL] exec [FLAGS] NAME [--] COMMAND [ARG...]"};
+constexpr std::array<std::string_view, 1> kExecSynopses = {
+    "[GLOBAL] exec [FLAGS] -- COMMAND [ARG...]"};
 constexpr std::array<std::string_view, 1> kDoctorSynopses = {"doctor [--json]"};
 constexpr std::array<std::string_view, 1> kPsSynopses = {"ps [--processes] [--json]"};
 constexpr std::array<std::string_view, 1> kCompletionSynopses = {"completion SHELL"};

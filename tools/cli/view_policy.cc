@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "tools/cli/glob.h"
@@ -100,13 +101,39 @@ class Builder {
     }
   }
 
+  // Which of them should win is anybody's guess.
+  void refuse_contradictions() {
+    std::map<std::string, std::string> flags;
+    const auto note = [&](const std::vector<std::string>& paths, const std::string& flag) {
+      for (const std::string& path : paths) {
+        const std::string name = typed(path);
+        const std::string real = scope_.host.real_path(name).value_or(name);
+        const auto [first, fresh] = flags.try_emplace(real, flag);
+        if (!fresh && first->second != flag)
+          view_.errors.push_back(first->second + " and " + flag + " name the same place: " + real);
+      }
+    };
+    note(scope_.options.ro, "--ro");
+    note(scope_.options.rw, "--rw");
+    note(scope_.options.tmpfs, "--tmpfs");
+  }
+
+  bool is_tmpfs(const std::string& dir) const {
+    return std::ranges::any_of(scope_.options.tmpfs, [&](const std::string& path) {
+      const std::string name = typed(path);
+      return scope_.host.real_path(name).value_or(name) == dir;
+    });
+  }
+
   void collect_shown() {
+    refuse_contradictions();
     add_flag_paths(scope_.options.ro, false, "--ro");
     add_flag_paths(scope_.options.rw, true, "--rw");
     if (scope_.host.cwd.empty()) {
       view_.notices.push_back("the current directory is gone: starting in /");
       return;
     }
+    if (is_tmpfs(scope_.host.cwd)) return;
     const bool named = std::ranges::any_of(
         scope_.shown, [&](const Shown& s) { return s.source == scope_.host.cwd; });
     if (named) {

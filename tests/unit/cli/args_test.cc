@@ -82,10 +82,11 @@ TEST(Args, Durations) {
   }
 }
 
-TEST(Args, ANameDoesNotExist) {
-  EXPECT_NE(error_of({"exec", "box", "--", "ls"}).find("sandbox box does not exist"),
+TEST(Args, AWordBeforeTheCommand) {
+  EXPECT_NE(error_of({"exec", "box", "--", "ls"}).find("unexpected box"), std::string::npos);
+  EXPECT_NE(error_of({"exec", "--quiet", "box", "ls", "-l"}).find("uks exec [FLAGS] -- COMMAND"),
             std::string::npos);
-  EXPECT_NE(error_of({"exec", "--quiet", "box", "ls", "-l"}).find("does not exist"),
+  EXPECT_NE(error_of({"exec", "--strace", "file", "--", "ls"}).find("--strace=FILE"),
             std::string::npos);
 }
 
