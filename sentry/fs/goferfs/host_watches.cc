@@ -17,9 +17,10 @@ HostWatches::~HostWatches() {
 }
 
 bool HostWatches::start(GoferInode& inode, Why why) {
-  // The host's watches are its user's, who has other programs as well.
-  constexpr size_t kMostToBelieve = 4096;
-  if (why == Why::kToBelieve && watched_.size() + ended_.size() >= kMostToBelieve) return false;
+  // The host's watches are its user's, who has other programs as well; some hosts give him 8,192.
+  constexpr size_t kMost = 4096, kMostToBelieve = 1024;
+  const size_t most = why == Why::kToBelieve ? kMostToBelieve : kMost;
+  if (watched_.size() + ended_.size() >= most) return false;
   const Ref<HostWatches> self(this);
   const Ref<GoferInode> keep(&inode);
   const gofer::NodeId id = inode.id_;
