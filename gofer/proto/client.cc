@@ -240,6 +240,21 @@ Result<CreatedFile> GoferClient::create(NodeId dir, std::string_view name, uint3
   return file;
 }
 
+Result<CreatedFile> GoferClient::create_unnamed(NodeId dir, uint32_t mode, Owner owner) {
+  Writer w = request_for(Op::kCreateUnnamed);
+  w.u64(dir);
+  w.u32(mode);
+  put_owner(w, owner);
+  Answer answer = TRY(call(w, true));
+  Reader r(answer.bytes);
+  CreatedFile file;
+  file.node = r.node();
+  file.created = true;
+  file.fd = std::move(answer.fd);
+  if (!r.done()) return Err(EIO);
+  return file;
+}
+
 Result<NodeAttr> GoferClient::mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner,
                                     Attr* dir_after) {
   Writer w = request_for(Op::kMkdir);

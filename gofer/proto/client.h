@@ -54,6 +54,9 @@ class GoferClient {
   // exists). Never follows a link (ELOOP).
   Result<CreatedFile> create(NodeId dir, std::string_view name, uint32_t mode, int flags,
                              Owner owner = {}, Attr* dir_after = nullptr);
+  // A regular file without a name (O_TMPFILE), open for reading and writing; link() names it.
+  // EOPNOTSUPP: the host's file system has none.
+  Result<CreatedFile> create_unnamed(NodeId dir, uint32_t mode, Owner owner = {});
   Result<NodeAttr> mkdir(NodeId dir, std::string_view name, uint32_t mode, Owner owner = {},
                          Attr* dir_after = nullptr);
   Result<NodeAttr> symlink(NodeId dir, std::string_view name, std::string_view target,

@@ -56,6 +56,7 @@ enum class Op : uint32_t {
   kLookEach,
   kWatch,
   kUnwatch,
+  kCreateUnnamed,
 };
 
 // Message layout (little endian, no padding): request = u32 op, u32 seq, arguments; answer = u32

@@ -169,6 +169,27 @@ Result<void> Server::create(Reader& in, Writer& out, UniqueFd& fd) {
   return {};
 }
 
+Result<void> Server::create_unnamed(Reader& in, Writer& out, UniqueFd& fd) {
+  const NodeId id = in.u64();
+  const uint32_t mode = in.u32();
+  const Owner owner{in.u32(), in.u32()};
+  if (!in.done()) return Err(EINVAL);
+  std::shared_lock lock(names_lock_);
+  const Handle dir = TRY(find_directory(id));
+  TRY(check_changeable(dir));
+  UniqueFd made = TRY(open_beneath(dir.fd, ".", O_TMPFILE | O_RDWR, mode & kNewFileMode));
+  TRY(give_away(dir, "", made.get(), owner));
+  // Its own mode may forbid to open it again.
+  UniqueFd pin(::fcntl(made.get(), F_DUPFD_CLOEXEC, 0));
+  if (!pin) return HostErr();
+  const Attr attr = TRY(stat_at(made.get(), ""));
+  const Ref<Node> node =
+      TRY(nodes_.enter_unnamed(dir.at.tree(), attr, dir.at.rules, std::move(pin)));
+  out.node({node->id, shown(attr, dir.at.rules, dir.at.tree())});
+  fd = std::move(made);
+  return {};
+}
+
 Result<void> Server::setattr(Reader& in, Writer& out) {
   NodeId id = in.u64();
   SetAttr changes;

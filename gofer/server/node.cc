@@ -59,6 +59,23 @@ Result<Ref<Node>> NodeTable::enter(const Ref<Node>& parent, std::string_view nam
   return node;
 }
 
+Result<Ref<Node>> NodeTable::enter_unnamed(const Tree& tree, const Attr& attr, RuleState rules,
+                                           UniqueFd pin) {
+  std::lock_guard lock(mutex_);
+  if (pinned_count_ >= kMaxPinned) return Err(ENFILE);
+  auto node = make_ref<Node>();
+  node->tree = &tree;
+  node->dev = attr.dev;
+  node->ino = attr.ino;
+  node->type = attr.mode & S_IFMT;
+  node->rules = std::move(rules);
+  node->detached = true;
+  TRY(add(node));
+  node->pinned = std::move(pin);
+  ++pinned_count_;
+  return node;
+}
+
 Result<Located> NodeTable::locate(NodeId id, bool allow_detached) {
   std::lock_guard lock(mutex_);
   auto found = nodes_.find(id);

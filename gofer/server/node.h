@@ -41,7 +41,7 @@ class Node : public RefCounted {
   RuleState rules;
   uint64_t lookups = 0;
   bool detached = false;  // no longer under its name
-  UniqueFd pinned;        // O_PATH; only when detached
+  UniqueFd pinned;        // only when detached; O_PATH, if the file had a name
   std::map<std::string, Node*, std::less<>> children;
 
   // Not by birth time: on an overlay file system that changes when the file is copied up.
@@ -75,6 +75,9 @@ class NodeTable {
   // node is detached. ESTALE if the parent is detached.
   Result<Ref<Node>> enter(const Ref<Node>& parent, std::string_view name, const Attr& attr,
                           RuleState rules);
+  // The node of a file without a name, with one lookup. `pin`: a descriptor of it. ENFILE.
+  Result<Ref<Node>> enter_unnamed(const Tree& tree, const Attr& attr, RuleState rules,
+                                  UniqueFd pin);
   // ESTALE: no such node, or an ancestor is detached (`allow_detached`: the node itself may be).
   Result<Located> locate(NodeId id, bool allow_detached = false);
   void forget(NodeId id, uint64_t lookups);

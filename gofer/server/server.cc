@@ -112,6 +112,8 @@ Result<void> Server::dispatch(Op op, Reader& in, Writer& out, UniqueFd& fd) {
       return write(in, out);
     case Op::kCreate:
       return create(in, out, fd);
+    case Op::kCreateUnnamed:
+      return create_unnamed(in, out, fd);
     case Op::kMkdir:
       return mkdir(in, out);
     case Op::kSymlink:
@@ -224,6 +226,7 @@ Result<Server::Handle> Server::parent_of(const Handle& file, std::string& name) 
 }
 
 Result<void> Server::check_repository(const Handle& file, Repositories::Change change) {
+  if (has_no_name(file)) return {};
   const bool linked = change == Repositories::Change::kWrite && repositories_.is_linked(file.attr);
   if (!linked && !repositories_.concerns(file.at)) return {};
   std::string name;
@@ -233,14 +236,14 @@ Result<void> Server::check_repository(const Handle& file, Repositories::Change c
 }
 
 bool Server::is_indirect(const Handle& file) {
-  if (!repositories_.concerns(file.at)) return false;
+  if (has_no_name(file) || !repositories_.concerns(file.at)) return false;
   std::string name;
   const auto parent = parent_of(file, name);
   return parent && repositories_.is_indirect(named(*parent, name));
 }
 
 Result<void> Server::check_truncation(const Handle& file) {
-  if (!repositories_.concerns(file.at)) return {};
+  if (has_no_name(file) || !repositories_.concerns(file.at)) return {};
   std::string name;
   const Handle parent = TRY(parent_of(file, name));
   return repositories_.may_truncate(named(parent, name), file.attr.size);

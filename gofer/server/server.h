@@ -66,6 +66,8 @@ class Server {
     return {dir.at, dir.fd, name};
   }
   Result<void> check_repository(const Handle& file, Repositories::Change change);
+  // What has none is no repository's; when it gets one, that is looked at.
+  static bool has_no_name(const Handle& file) { return file.at.detached && file.attr.nlink == 0; }
   // The same for `what`, now under `old_name` in `old_dir`, that is renamed to `name` in `dir`.
   Result<void> check_arrival(const Handle& dir, const std::string& name, const Attr& what,
                              const Handle& old_dir, const std::string& old_name);
@@ -114,6 +116,7 @@ class Server {
   // handlers_file.cc
   Result<void> open(Reader& in, Writer& out, UniqueFd& fd);
   Result<void> create(Reader& in, Writer& out, UniqueFd& fd);
+  Result<void> create_unnamed(Reader& in, Writer& out, UniqueFd& fd);
   Result<void> write(Reader& in, Writer& out);
   Result<void> setattr(Reader& in, Writer& out);
   Result<void> getxattr(Reader& in, Writer& out);

@@ -61,6 +61,9 @@ Program gofer_filter(const GoferDescriptors& descriptors, const Rule& violation,
             when(arg32(1).equals(fd_value(descriptors.inotify_fd)) && arg32(2).equals(O_CLOEXEC),
                  allow()));
 
+  // A file without a name is kept by a second descriptor.
+  policy.on(SYS_fcntl, when(arg32(1).equals(F_DUPFD_CLOEXEC), allow()));
+
   // The C library: memory, locks, clocks, the end.
   policy.on(SYS_mmap, when(arg32(2).only(PROT_READ | PROT_WRITE) &&
                                arg32(3).masked(MAP_ANONYMOUS).equals(MAP_ANONYMOUS),

@@ -53,6 +53,9 @@ class Inode : public RefCounted {
   // Processes whose program it is: while there are any it cannot be opened for writing (ETXTBSY).
   int executions = 0;
 
+  // Made without a name (O_TMPFILE), may be given one. What has lost its last one may not.
+  bool is_linkable = false;
+
   // S_IFMT bits; never change.
   virtual uint32_t type() const = 0;
   bool is_dir() const { return type() == S_IFDIR; }

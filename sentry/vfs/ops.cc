@@ -161,6 +161,7 @@ Result<void> make_link(Task& task, const Path& old_place, const Path& base, std:
   Ref<Inode> inode = old_place.dentry->inode_ref();
   Attr attr = TRY(inode->getattr());
   if (attr.is_dir()) return Err(EPERM);
+  if (attr.nlink == 0 && !inode->is_linkable) return Err(ENOENT);
   // protected_hardlinks: not to what one could not write anyway.
   if (!is_owner_or_capable(task.creds(), attr)) {
     bool safe = attr.is_regular() && !(attr.mode & S_ISUID) &&

@@ -137,6 +137,7 @@ Result<Ref<File>> open_file(Task& task, const Path& base, std::string_view path,
     Attr attr = TRY(dir.inode()->getattr());
     NewNode node = new_node(task.creds(), attr, S_IFREG | (how.mode & 07777 & ~task.fs().umask));
     auto inode = TRY(dir.inode()->create_unnamed(node));
+    inode->is_linkable = !(flags & O_EXCL);
     auto dentry = Dentry::make(dir.dentry, "#" + std::to_string(TRY(inode->getattr()).ino), inode);
     dentry->mark_deleted();
     auto file = TRY(inode->open(task, Path{dir.mount, std::move(dentry)},

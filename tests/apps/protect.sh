@@ -33,6 +33,7 @@ refused() {
 }
 refused new_hook 'echo "echo owned" >.git/hooks/pre-commit'
 refused moved_hook 'echo "echo owned" >h; mv h .git/hooks/post-checkout'
+refused unnamed_hook 'python3 -c "import os; f = os.open(\".\", os.O_TMPFILE | os.O_RDWR, 0o755); os.link(str(f), \".git/hooks/pre-commit\", src_dir_fd=os.open(\"/proc/self/fd\", 0), follow_symlinks=True)"'
 refused linked_hook 'ln -s /tmp/x .git/hooks/pre-commit'
 refused hard_linked_hook 'echo x >h; ln h .git/hooks/pre-commit'
 refused sample_becomes_hook 'mv .git/hooks/pre-commit.sample .git/hooks/pre-commit'

@@ -196,7 +196,6 @@ TEST_P(Open, UnlinkedFileLivesOn) {
 
 TEST_P(Open, TmpfileHasNoName) {
   Fd fd(open(dir.path().c_str(), O_TMPFILE | O_RDWR, 0600));
-  if (fd.get() < 0 && errno == EOPNOTSUPP) return;  // a file system without it
   ASSERT_GE(fd.get(), 0) << strerror(errno);
   EXPECT_EQ(write(fd, "tmp", 3), 3);
   struct stat st;
@@ -206,6 +205,54 @@ TEST_P(Open, TmpfileHasNoName) {
   const std::string proc = "/proc/self/fd/" + std::to_string(fd.get());
   ASSERT_OK(linkat(AT_FDCWD, proc.c_str(), AT_FDCWD, path("named").c_str(), AT_SYMLINK_FOLLOW));
   EXPECT_EQ(test::read_file(path("named")), "tmp");
+}
+
+TEST_P(Open, TmpfileThatStaysNameless) {
+  Fd fd(open(dir.path().c_str(), O_TMPFILE | O_RDWR | O_EXCL, 0));
+  ASSERT_GE(fd.get(), 0) << strerror(errno);
+  struct stat st;
+  ASSERT_OK(fstat(fd, &st));
+  EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFREG));
+  EXPECT_EQ(st.st_uid, geteuid());
+  EXPECT_EQ(write(fd, "tmp", 3), 3);
+  EXPECT_OK(fchmod(fd, 0600));
+  EXPECT_OK(ftruncate(fd, 10));
+  ASSERT_OK(fstat(fd, &st));
+  EXPECT_EQ(st.st_size, 10);
+  EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFREG | 0600));
+  const std::string proc = "/proc/self/fd/" + std::to_string(fd.get());
+  Fd again(open(proc.c_str(), O_RDONLY));
+  char data[4] = {};
+  EXPECT_EQ(read(again, data, 3), 3);
+  EXPECT_STREQ(data, "tmp");
+  EXPECT_ERRNO(linkat(AT_FDCWD, proc.c_str(), AT_FDCWD, path("n").c_str(), AT_SYMLINK_FOLLOW),
+               ENOENT);
+}
+
+TEST_P(Open, ALostNameDoesNotComeBack) {
+  test::write_file(path("f"), "");
+  Fd fd(open(path("f").c_str(), O_RDWR));
+  ASSERT_OK(unlink(path("f").c_str()));
+  const std::string proc = "/proc/self/fd/" + std::to_string(fd.get());
+  EXPECT_ERRNO(linkat(AT_FDCWD, proc.c_str(), AT_FDCWD, path("n").c_str(), AT_SYMLINK_FOLLOW),
+               ENOENT);
+}
+
+TEST_P(Open, ManyTmpfiles) {
+  for (int i = 0; i < 50; i++) {
+    Fd fd(open(dir.path().c_str(), O_TMPFILE | O_WRONLY, 0644));
+    ASSERT_GE(fd.get(), 0) << strerror(errno);
+    EXPECT_EQ(write(fd, "x", 1), 1);
+    const std::string proc = "/proc/self/fd/" + std::to_string(fd.get());
+    const std::string name = path("n" + std::to_string(i));
+    EXPECT_OK(linkat(AT_FDCWD, proc.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW));
+    EXPECT_EQ(write(fd, "y", 1), 1);
+    EXPECT_EQ(test::read_file(name), "xy");
+    struct stat st;
+    EXPECT_OK(stat(name.c_str(), &st));
+    EXPECT_EQ(st.st_nlink, 1u);
+    EXPECT_EQ(st.st_mode & 0777, 0644u & ~022u);
+  }
 }
 
 TEST_P(Open, CloexecAndLowestNumber) {

@@ -240,7 +240,7 @@ int exec_command(ExecOptions options) {
     const auto done = start_roles(options, log ? log.get() : STDERR_FILENO,
                                   options.strace ? strace_fd : -1, started);
     if (!done) {
-      const int status = fail_host("internal: cannot start a sandbox", done.error().value);
+      const int status = fail_host("the host refuses to start a sandbox", done.error().value);
       return give_up(started, status);
     }
   }

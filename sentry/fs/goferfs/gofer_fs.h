@@ -145,6 +145,7 @@ class GoferInode : public Inode {
   Result<void> rmdir(std::string_view name, Inode& child) override;
   Result<void> rename(std::string_view old_name, Inode& source, Inode& new_dir,
                       std::string_view new_name, Inode* target, unsigned flags) override;
+  Result<Ref<Inode>> create_unnamed(const NewNode& node) override;
   Result<std::vector<DirEntry>> list() override;
   Result<std::string> link_text() override;
   Result<Ref<File>> open(Task& task, const Path& path, int flags) override;

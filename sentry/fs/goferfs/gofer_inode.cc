@@ -373,6 +373,17 @@ Result<Ref<Inode>> GoferInode::mknod(std::string_view name, const NewNode& node)
   return made(key, *made_node, version, after);
 }
 
+Result<Ref<Inode>> GoferInode::create_unnamed(const NewNode& node) {
+  Ref<GoferInode> self(this);
+  const gofer::NodeId id = id_;
+  const gofer::Owner owner{node.uid, node.gid};
+  auto created = TRY(gofer_fs().rpc(
+      [&](gofer::GoferClient& c) { return c.create_unnamed(id, node.mode & 0777, owner); }));
+  auto inode = gofer_fs().inode_for(created.node, gofer_fs().attr_changes_);
+  inode->write_fd_ = make_ref<HostFd>(std::move(created.fd), false, inode.get());
+  return Ref<Inode>(std::move(inode));
+}
+
 Result<Ref<Inode>> GoferInode::mkdir(std::string_view name, const NewNode& node) {
   Ref<GoferInode> self(this);
   std::string key(name);

@@ -212,6 +212,8 @@ TEST(GoferFilter, Interpreted) {
   EXPECT_TRUE(allowed(SYS_inotify_init1, {IN_CLOEXEC | IN_NONBLOCK}));
   EXPECT_FALSE(allowed(SYS_inotify_init1, {0}));
   EXPECT_TRUE(allowed(SYS_dup3, {4, 6, O_CLOEXEC}));
+  EXPECT_TRUE(allowed(SYS_fcntl, {4, F_DUPFD_CLOEXEC, 0}));
+  EXPECT_FALSE(allowed(SYS_fcntl, {4, F_SETFL, 0}));
   EXPECT_FALSE(allowed(SYS_dup3, {4, 7, O_CLOEXEC}));
   // A gofer never needs these, whatever their arguments.
   for (long nr : {SYS_execve,
@@ -253,7 +255,6 @@ TEST(GoferFilter, Interpreted) {
                   SYS_capset,
                   SYS_dup,
                   SYS_dup2,
-                  SYS_fcntl,
                   SYS_inotify_init,
                   SYS_fanotify_init,
                   SYS_open_by_handle_at,
