@@ -71,6 +71,7 @@ void* run_worker(void* argument) {
   auto* worker = static_cast<Worker*>(argument);
   worker->crew->wait_for_start();
   worker->crew->server.serve(worker->socket);
+  ::close(worker->socket);  // whatever ended it: who waits for an answer there hears of it
   return nullptr;
 }
 
@@ -116,6 +117,7 @@ int gofer_main(int config_fd, std::span<const int> connections, int log_fd) {
     crew.changed.notify_all();
   }
   server->serve(connections[0]);
+  ::close(connections[0]);
   for (const Worker& worker : workers) ::pthread_join(worker.thread, nullptr);
   return 0;
 }

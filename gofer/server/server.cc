@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -75,8 +76,24 @@ void Server::serve(int socket) {
     Writer out;
     UniqueFd fd;
     answer(packet->bytes, out, fd);
-    if (!send_packet(socket, out.bytes(), fd.get())) return;
+    if (!send_answer(socket, out, fd)) return;
   }
+}
+
+Result<void> Server::send_answer(int socket, const Writer& out, const UniqueFd& fd) {
+  // The host bounds how many descriptors of one user are in messages at a time: another program of
+  // the user may be about to take its own out.
+  constexpr int kTries = 50;
+  constexpr timespec kPause{0, 5'000'000};
+  for (int i = 0; i < kTries; ++i) {
+    const auto sent = send_packet(socket, out.bytes(), fd.get());
+    if (sent || !fd || (sent.error() != ETOOMANYREFS && sent.error() != ENOBUFS)) return sent;
+    ::nanosleep(&kPause, nullptr);
+  }
+  Writer refusal;
+  refusal.u32(Reader(out.bytes()).u32());  // the number of the request
+  refusal.i32(ENFILE);
+  return send_packet(socket, refusal.bytes());
 }
 
 void Server::answer(std::string_view request, Writer& out, UniqueFd& fd) {

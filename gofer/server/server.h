@@ -47,6 +47,8 @@ class Server {
   Server(std::vector<Rule> rules, bool protect_repositories);
   bool open_trees(const Config& config, std::string& problem);
 
+  // ENFILE in place of an answer whose descriptor the host does not let through.
+  static Result<void> send_answer(int socket, const Writer& out, const UniqueFd& fd);
   // Takes one request apart and calls its handler. The answer goes to `out`, `fd`.
   void answer(std::string_view request, Writer& out, UniqueFd& fd);
   Result<void> dispatch(Op op, Reader& in, Writer& out, UniqueFd& fd);

@@ -36,10 +36,13 @@ class GoferProcess : public GoferTest {
       ours.emplace_back(pair[0]);
       theirs.push_back(pair[1]);
     }
+    if (extra_) theirs.push_back(extra_.get());
     child_ = ::fork();
     ASSERT_GE(child_, 0);
     if (child_ == 0) ::_exit(gofer_main(config_fd.get(), theirs));
-    for (int fd : theirs) ::close(fd);
+    for (int fd : theirs) {
+      if (fd != extra_.get()) ::close(fd);
+    }
     client_ = std::make_unique<GoferClient>(std::move(ours));
   }
   void launch_here() {
@@ -68,7 +71,25 @@ class GoferProcess : public GoferTest {
   }
 
   pid_t child_ = -1;
+  UniqueFd extra_;  // the gofer's end of one more connection
 };
+
+// A message that is no request ends the connection: who waits there must not wait for ever.
+TEST_F(GoferProcess, AnEndedConnectionIsClosed) {
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+  const UniqueFd ours(pair[0]);
+  extra_ = UniqueFd(pair[1]);
+  launch_here();
+  extra_.reset();
+  const int room = 1 << 20;
+  ::setsockopt(ours.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+  const std::string too_long(kMaxMessage + 1, 'x');
+  ASSERT_EQ(::send(ours.get(), too_long.data(), too_long.size(), 0),
+            static_cast<ssize_t>(too_long.size()));
+  char byte;
+  EXPECT_EQ(::recv(ours.get(), &byte, 1, 0), 0);
+}
 
 TEST_F(GoferProcess, EveryOperationPassesTheFilter) {
   put("f", "hello");
