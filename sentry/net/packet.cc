@@ -49,8 +49,7 @@ FilesInFlight::~FilesInFlight() {
 }
 
 Result<FilesInFlight> FilesInFlight::make(std::vector<Ref<File>> files) {
-  collect_garbage_before_send();
-  if (in_flight + files.size() > kMaxInFlight) collect_garbage();
+  collect_garbage_before_send(in_flight + files.size() <= kMaxInFlight);
   if (in_flight + files.size() > kMaxInFlight) return Err(ETOOMANYREFS);
   FilesInFlight made;
   in_flight += files.size();

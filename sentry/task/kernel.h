@@ -11,6 +11,7 @@
 
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
+#include "sentry/net/unix/garbage.h"
 #include "sentry/task/kernel_lock.h"
 #include "sentry/task/page_quota.h"
 #include "sentry/task/task.h"
@@ -101,6 +102,7 @@ class Kernel {
       UKS_TSA(no_thread_safety_analysis);
 
   TimerQueue timers;
+  GarbageTimer socket_garbage{timers};
   // What guests make the sandbox hold: files in memory, shared memory, pipes, sockets.
   Ref<PageQuota> pages = make_ref<PageQuota>(default_page_limit());
   Ref<MountNamespace> mounts;  // the initial mount namespace

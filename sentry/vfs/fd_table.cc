@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "sentry/net/unix/garbage.h"
 #include "sentry/task/task.h"
 #include "sentry/vfs/locks.h"
 
@@ -148,7 +149,11 @@ Result<void> FdTable::close(Task& task, int fd) {
   --count_;
   --total_descriptors;
   first_free_ = std::min(first_free_, fd);
+  // Linux looks for garbage when the last close of all that a process drops is done: a socket that
+  // lies in a queue may have nobody else now.
+  const bool in_a_queue = is_in_a_queue(*file);
   finish_close(task, std::move(file));
+  if (in_a_queue) collect_garbage_soon();
   return {};
 }
 

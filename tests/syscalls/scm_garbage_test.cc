@@ -176,4 +176,21 @@ TEST(ScmGarbageInNumbers, CanBeLost) {
   }
 }
 
+// Nobody closes another socket afterwards: what an exiting process drops is all that says so.
+TEST(ScmGarbageOfTheDead, IsCollected) {
+  int watched[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, watched), 0);
+  const pid_t child = test::spawn([&] {
+    int ring[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ring) != 0) return 1;
+    return send_fd(ring[0], ring[1]) == 1 && send_fd(ring[0], watched[0]) == 1 ? 0 : 2;
+  });
+  close(watched[0]);
+  EXPECT_EQ(test::wait_for(child), 0);
+  pollfd p{watched[1], 0, 0};
+  EXPECT_EQ(poll(&p, 1, 10'000), 1);
+  EXPECT_TRUE(p.revents & POLLHUP);
+  close(watched[1]);
+}
+
 }  // namespace

@@ -1,5 +1,6 @@
 #include "sentry/net/unix/garbage.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -9,17 +10,19 @@
 namespace uks {
 namespace {
 
-// With no more than so many sockets in queues each close of one looks for garbage.
-constexpr size_t kFew = 64;
+// Looking through queues may take one part in so many of the time: guests can make it take long.
+constexpr MonotonicNs kShare = 20;
+constexpr MonotonicNs kLongestPause = 2'000'000'000;
 
 // The descriptions of AF_UNIX sockets that lie in queues, and how often.
 std::unordered_map<SocketFile*, size_t>& queued() {
   static auto* const files = new std::unordered_map<SocketFile*, size_t>;
   return *files;
 }
-size_t collect_beyond = kFew;  // as many in queues have grown out of those that stayed last time
-size_t closes = 0;             // since then
+size_t collect_beyond = 64;  // as many in queues have grown out of those that stayed last time
+MonotonicNs not_before = 0;
 bool collecting = false;
+GarbageTimer* timer = nullptr;
 
 SocketFile* unix_socket_file(File& file) {
   if (file.kind() != FileKind::kSocket) return nullptr;
@@ -67,6 +70,23 @@ std::unordered_set<SocketFile*> find_garbage() {
   return suspects;
 }
 
+void collect() {
+  if (collecting) return;
+  collecting = true;
+  const MonotonicNs start = monotonic_now();
+  std::vector<FilesInFlight> doomed;
+  for (SocketFile* owner : find_garbage()) {
+    socket_of(*owner).each_queue([&](PacketQueue& queue) {
+      queue.each_files([&](FilesInFlight& files) { doomed.push_back(std::move(files)); });
+    });
+  }
+  doomed.clear();
+  collecting = false;
+  collect_beyond = 2 * queued().size() + 64;
+  const MonotonicNs end = monotonic_now();
+  not_before = end + std::min(kShare * (end - start), kLongestPause);
+}
+
 }  // namespace
 
 void note_queued(File& file) {
@@ -82,29 +102,30 @@ void note_dequeued(File& file) {
   if (--it->second == 0) queued().erase(it);
 }
 
-void collect_garbage() {
-  if (collecting) return;
-  collecting = true;
-  closes = 0;
-  std::vector<FilesInFlight> doomed;
-  for (SocketFile* owner : find_garbage()) {
-    socket_of(*owner).each_queue([&](PacketQueue& queue) {
-      queue.each_files([&](FilesInFlight& files) { doomed.push_back(std::move(files)); });
-    });
-  }
-  doomed.clear();
-  collecting = false;
-  collect_beyond = 2 * queued().size() + kFew;
+bool is_in_a_queue(File& file) {
+  if (queued().empty()) return false;
+  SocketFile* socket = unix_socket_file(file);
+  return socket && queued().contains(socket);
 }
 
-void collect_garbage_after_close() {
+void collect_garbage_soon() {
   if (queued().empty()) return;
-  if (queued().size() > kFew && ++closes < queued().size() / 4) return;
-  collect_garbage();
+  if (!collecting && monotonic_now() >= not_before) return collect();
+  // What one pass has made garbage another one finds.
+  if (timer && !timer->armed()) timer->arm(not_before);
 }
 
-void collect_garbage_before_send() {
-  if (queued().size() > collect_beyond) collect_garbage();
+void collect_garbage_before_send(bool room) {
+  if (room && queued().size() <= collect_beyond) return;
+  collect_garbage_soon();
 }
+
+GarbageTimer::GarbageTimer(TimerQueue& timers) : Timer(timers) { timer = this; }
+
+GarbageTimer::~GarbageTimer() {
+  if (timer == this) timer = nullptr;
+}
+
+void GarbageTimer::on_expire() { collect_garbage_soon(); }
 
 }  // namespace uks

@@ -1,7 +1,7 @@
 // Sockets that nobody can reach any more: only packets refer to them, in queues that only such
 // sockets have (net/unix/garbage.c). All under the kernel lock.
 #pragma once
-#include <cstddef>
+#include "sentry/time/timer_queue.h"
 
 namespace uks {
 
@@ -12,11 +12,21 @@ class File;
 void note_queued(File& file);
 void note_dequeued(File& file);
 
-// Frees the descriptors in the queues of unreachable sockets, with which the sockets go. May close
-// files, whose owners hear of it: no reference to a socket without a Ref of its own across it.
-void collect_garbage();
-// The same, if it is worth its cost: a socket has been closed; descriptors are about to be sent.
-void collect_garbage_after_close();
-void collect_garbage_before_send();
+// A descriptor of `file` was closed, or the last of a socket: garbage may have come to be. It is
+// collected at once, or, if that has taken long lately, in a while. May close files, whose owners
+// hear of it: no reference to a socket without a Ref of its own across it.
+void collect_garbage_soon();
+// Whether that is worth asking for: the socket lies in a queue.
+bool is_in_a_queue(File& file);
+// Descriptors are about to be sent; `room`: whether there is any for them.
+void collect_garbage_before_send(bool room);
+
+// Where "in a while" is kept; one a kernel.
+class GarbageTimer final : public Timer {
+ public:
+  explicit GarbageTimer(TimerQueue& timers);
+  ~GarbageTimer() override;
+  void on_expire() override;
+};
 
 }  // namespace uks

@@ -287,7 +287,7 @@ void UnixSocket::release() {
     }
   }
   received_.clear();
-  collect_garbage_after_close();
+  collect_garbage_soon();
 }
 
 // ---- What is asked of them
