@@ -121,6 +121,8 @@ bool Boot::make_families(const std::string& name, std::vector<StubFamily>& famil
       case EINVAL:
         why = "platform trap needs Linux 5.19 or newer";
         break;
+      case EAGAIN:
+        return fail("the host refuses processes: a limit of processes is too low");
       default:
         return fail(fmt::format("internal: making a zygote failed: {}", strerror(error)));
     }
