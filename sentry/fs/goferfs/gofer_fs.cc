@@ -50,6 +50,7 @@ Ref<GoferInode> GoferFs::inode_for(const gofer::NodeAttr& node, uint64_t asked) 
       give_back(known.id_, known.lookups_, false);
       known.id_ = node.id;
       known.lookups_ = 1;
+      known.id_lost_ = false;
       // Ids are found by their paths: those of what is below a directory that moved lead nowhere.
       if (known.is_dir()) known.doubt_all();
     }

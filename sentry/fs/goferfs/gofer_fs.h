@@ -187,6 +187,8 @@ class GoferInode : public Inode {
     Ref<GoferInode> inode;  // null: absent
     MonotonicNs until = 0;
   };
+  static bool holds(const Name& known);
+  void drop_fds() { gofer_fs().drop_fds(*this); }
   GoferFs& gofer_fs() const { return static_cast<GoferFs&>(fs()); }
   void update(const gofer::Attr& attr);
   void note_attr_change() { attr_version_ = ++gofer_fs().attr_changes_; }
@@ -244,6 +246,8 @@ class GoferInode : public Inode {
   bool complete_ = false;   // a name that is not in names_ does not exist
   uint8_t questions_ = 0;   // that were asked about single names
   uint64_t coverage_ = 0;   // HostWatches::coverage() when cover() was called; 0: not covered
+  bool had_links_ = false;  // more names than one: its id may be that of one that is gone
+  bool id_lost_ = false;    // leads nowhere: its name has to be looked up again
   bool is_mapped_ = false;  // for writing, shared: it changes without a call
   uint16_t own_closes_[2] = {};
   MonotonicNs own_close_at_ = 0;

@@ -61,7 +61,8 @@ void GoferInode::update(const gofer::Attr& attr) {
   host_.mode = (attr.mode & ~static_cast<uint32_t>(S_IFMT)) | type;
   // A link made elsewhere, and writing by mmap, are not told of until the file is closed.
   constexpr MonotonicNs kCoveredTtl = 1'000'000'000;
-  if (!is_dir() && host_.nlink != 1) coverage_ = 0;
+  if (!is_dir() && host_.nlink > 1) had_links_ = true;
+  if (!is_dir() && (host_.nlink != 1 || had_links_)) coverage_ = 0;
   const HostWatches* host = watches_of_fs();
   const bool covered = host && (is_dir() ? host_watch_ != 0 : coverage_ == host->coverage());
   attr_until_ =
@@ -69,7 +70,7 @@ void GoferInode::update(const gofer::Attr& attr) {
 }
 
 void GoferInode::cover(const GoferInode& dir) {
-  if (dir.host_watch_ == 0 || is_dir() || is_mapped_ || host_.nlink != 1) return;
+  if (dir.host_watch_ == 0 || is_dir() || is_mapped_ || had_links_ || host_.nlink != 1) return;
   coverage_ = watches_of_fs()->coverage();
 }
 
@@ -118,6 +119,7 @@ Result<Attr> GoferInode::getattr() {
   if (!fresh) {
     // Deleted, but somebody holds it: what was known last stands.
     if (fresh.error() == ENOENT || fresh.error() == ESTALE) {
+      id_lost_ = had_links_;
       Attr a = to_attr();
       a.nlink = 0;
       return a;
@@ -158,10 +160,13 @@ Result<void> GoferInode::setattr(const SetAttr& c) {
   gofer::NodeId id = id_;
   note_attr_change();
   const OwnChange own(watches_of_fs(), {{this, {}, IN_ATTRIB | IN_MODIFY | IN_CLOSE_WRITE}});
-  auto fresh =
-      TRY(gofer_fs().rpc([&](gofer::GoferClient& client) { return client.setattr(id, s); }));
+  auto fresh = gofer_fs().rpc([&](gofer::GoferClient& client) { return client.setattr(id, s); });
   note_attr_change();
-  update(fresh);
+  if (!fresh) {
+    id_lost_ = fresh.error() == ESTALE && had_links_;
+    return Err(fresh.error());
+  }
+  update(*fresh);
   return {};
 }
 
@@ -178,7 +183,8 @@ void GoferInode::set_known_name(std::string_view name, Ref<GoferInode> inode) {
     if (inode->attr_until_ >= monotonic_now()) inode->update(inode->host_);  // it is fresh
   }
   set_name(name, std::move(inode));
-  if (host_watch_ != 0) names_.find(name)->second.until = GoferFs::kNever;
+  Name& known = names_.find(name)->second;
+  if (host_watch_ != 0 && !(known.inode && known.inode->had_links_)) known.until = GoferFs::kNever;
 }
 
 void GoferInode::forget_name(std::string_view name) {
@@ -220,6 +226,13 @@ void GoferInode::learn_names() {
   if (!complete_) no_watch_ = true;
 }
 
+bool GoferInode::holds(const Name& known) {
+  // Of a file with several names only the newest id is kept, and that name may go.
+  if (known.inode && known.inode->id_lost_) return false;
+  if (known.until == GoferFs::kNever && known.inode && known.inode->had_links_) return false;
+  return known.until >= monotonic_now();
+}
+
 std::optional<Ref<GoferInode>> GoferInode::known_name(std::string_view name) {
   const bool covered = is_covered();
   const auto it = names_.find(name);
@@ -228,7 +241,7 @@ std::optional<Ref<GoferInode>> GoferInode::known_name(std::string_view name) {
     return std::nullopt;
   }
   names_used_ = true;
-  if (it->second.until < monotonic_now()) return std::nullopt;
+  if (!holds(it->second)) return std::nullopt;
   if (covered && it->second.inode) it->second.inode->cover(*this);
   return it->second.inode;
 }
@@ -260,11 +273,10 @@ void GoferInode::prefetch(std::span<const std::string_view> names) {
   // Skip what is known; fetch the rest in one message.
   Ref<GoferInode> at(this);
   (void)is_covered();
-  MonotonicNs now = monotonic_now();
   while (!names.empty()) {
     auto it = at->names_.find(names[0]);
     if (it == at->names_.end() && at->complete_ && at->host_watch_ != 0) return;
-    if (it == at->names_.end() || it->second.until < now) break;
+    if (it == at->names_.end() || !holds(it->second)) break;
     at->names_used_ = true;
     if (!it->second.inode) return;
     at = it->second.inode;
@@ -533,9 +545,8 @@ void GoferInode::rebind(const gofer::NodeAttr& node) {
 Result<std::vector<DirEntry>> GoferInode::list_known() const {
   std::vector<DirEntry> out;
   out.reserve(names_.size());
-  const MonotonicNs now = monotonic_now();
   for (const auto& [name, known] : names_) {
-    if (known.until < now) return Err(EAGAIN);
+    if (!holds(known)) return Err(EAGAIN);
     if (known.inode) out.push_back({name, known.inode->ino_, dirent_type(known.inode->type())});
   }
   return out;

@@ -23,8 +23,9 @@ bool HostWatches::start(GoferInode& inode, Why why) {
   if (watched_.size() + ended_.size() >= most) return false;
   const Ref<HostWatches> self(this);
   const Ref<GoferInode> keep(&inode);
-  const gofer::NodeId id = inode.id_;
-  while (asked_for_instance_ && !instance_) {  // another one's question is on its way
+  // A file has one number on the host: it must not be given up after it was asked for again.
+  give_up_ended();
+  while (giving_up_ > 0 || (asked_for_instance_ && !instance_)) {
     Unlocked unlocked;
     const timespec pause{0, 200'000};
     ::nanosleep(&pause, nullptr);
@@ -32,11 +33,10 @@ bool HostWatches::start(GoferInode& inode, Why why) {
   const bool first = !std::exchange(asked_for_instance_, true);
   const uint32_t flags =
       (first ? gofer::kWatchInstance : 0) | (why == Why::kToBelieve ? gofer::kWatchAll : 0);
-  const std::vector<int> ended = std::exchange(ended_, {});
+  const gofer::NodeId id = inode.id_;
   Result<gofer::WatchedFile> watched = Err(EIO);
   {
     Unlocked unlocked;
-    for (const int number : ended) (void)client_.unwatch(number);
     watched = client_.watch(id, flags);
   }
   if (!watched) {
@@ -67,10 +67,18 @@ void HostWatches::stop(GoferInode& inode) {
 void HostWatches::on_host_events(uint32_t) {
   const Ref<HostWatches> self(this);
   drain();
+  give_up_ended();
+}
+
+void HostWatches::give_up_ended() {
   const std::vector<int> ended = std::exchange(ended_, {});
   if (ended.empty()) return;
-  Unlocked unlocked;
-  for (const int number : ended) (void)client_.unwatch(number);
+  giving_up_++;
+  {
+    Unlocked unlocked;
+    for (const int number : ended) (void)client_.unwatch(number);
+  }
+  giving_up_--;
 }
 
 void HostWatches::drain() {
@@ -138,6 +146,8 @@ void HostWatches::tell(const inotify_event& event, std::string_view name) {
     changed->coverage_ = 0;
     changed->forget_attr();
   }
+  // What the host deletes shall not stay on its disk for our sake.
+  if ((events & IN_DELETE) && subject) subject->drop_fds();
   if (name.empty()) {
     if (events & IN_DELETE_SELF) return notify::gone(*inode);
     return notify::inode(*inode, events);

@@ -54,6 +54,8 @@ class HostWatches final : public RefCounted, private HostWatcher {
   void tell(const inotify_event& event, std::string_view name);
   bool is_own(const GoferInode& watched, uint32_t events, std::string_view name) const;
   void tell_lost();
+  // Gives up watches that have ended. Drops the kernel lock.
+  void give_up_ended();
   uint32_t guest_cookie(uint32_t host_cookie);
 
   gofer::GoferClient& client_;
@@ -65,6 +67,7 @@ class HostWatches final : public RefCounted, private HostWatcher {
   uint64_t coverage_ = 1;
   std::unordered_map<int, GoferInode*> watched_;
   std::vector<int> ended_;  // the host does not know yet
+  unsigned giving_up_ = 0;  // who tells it at this moment
   OwnChange* own_ = nullptr;
   uint32_t last_host_cookie_ = 0, last_guest_cookie_ = 0;
 };
