@@ -1,0 +1,1 @@
+"""Comparison benchmarks: uks beside other sandboxes. bench/README.md explains them."""

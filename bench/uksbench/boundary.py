@@ -1,0 +1,1 @@
+def measure(*a): return None
