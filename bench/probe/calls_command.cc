@@ -110,7 +110,8 @@ int calls_command(int argc, char** argv) {
     return 2;
   }
   leave_guest_mark();
-  // Ready: the file `start` is made; the host removes it when it watches.
+  // The host watches within two seconds after the file appears. It cannot answer: what it does to files is not seen by a
+  // sandbox that believes its work directory to be its own.
   const int ready = open(start, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
   std::FILE* lines = std::fopen(out, "we");
   if (ready < 0 || lines == nullptr) {
@@ -118,13 +119,7 @@ int calls_command(int argc, char** argv) {
     return 1;
   }
   close(ready);
-  for (int waited = 0; access(start, F_OK) == 0; ++waited) {
-    if (waited > 600) {
-      std::fprintf(stderr, "bench_probe calls: nobody removes %s\n", start);
-      return 1;
-    }
-    usleep(50'000);
-  }
+  usleep(2'000'000);
   void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) {
     std::perror("bench_probe calls: mmap");

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from . import install, machine, process
+from . import boundary, compare, install, machine, process, report
 from .context import Context
 from .peers import ALL as PEERS, BY_NAME
 from .peers.base import find
@@ -89,7 +89,6 @@ def main(arguments=None):
     if options.list:
         list_all()
         return 0
-    from . import compare, report
     if options.report:
         store = Store(options.report)
         report.write(store, Progress())
@@ -101,9 +100,11 @@ def main(arguments=None):
     if options.install:
         install.install(PEERS, Progress())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    boundary.set_back()
     process.become_subreaper()
-    note = process.private_mounts() if os.geteuid() == 0 else ''
     out = options.out or ROOT / 'build' / 'bench' / time.strftime('%Y%m%d-%H%M%S')
+    places = [path for path in (out, options.uks, options.programs, options.compare, ROOT) if path]
+    note = process.private_mounts(places) if os.geteuid() == 0 else 'native programs had the host\'s /tmp'
     store = Store(out)
     progress = Progress()
     context = Context(options.work / f'ub{os.getpid()}', options.uks, options.programs, options.quick)
@@ -123,7 +124,6 @@ def main(arguments=None):
 
 
 def measure(options, context, store, progress, note, begin):
-    from . import boundary
     names = [name for name in (options.peers or '').split(',') if name] or list(BY_NAME)
     if 'native' not in names:
         names.insert(0, 'native')  # the ratios need it

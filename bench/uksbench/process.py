@@ -14,7 +14,7 @@ import time
 
 PR_SET_CHILD_SUBREAPER = 36
 CLONE_NEWNS = 0x20000
-MS_REC, MS_PRIVATE, MS_SHARED = 0x4000, 1 << 18, 1 << 20
+MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE, MS_SHARED = 2, 4, 0x4000, 1 << 18, 1 << 20
 GUEST_MARK = 0x5eed00000000  # bench/probe/commands.h
 OUTPUT_LIMIT = 4 << 20
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -47,20 +47,25 @@ def become_subreaper():
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def private_mounts():
-    """A mount namespace of our own, as root: what container engines mount goes with us. With version 1 and 2 of
-    cgroups side by side ("hybrid") crun refuses to work, so that version 2 alone shows there. Says what was done."""
+def private_mounts(places):
+    """A mount namespace of our own, as root: what container engines mount goes with us. An empty /tmp in memory, so that
+    native programs have one like all others (not if one of `places`, which we use, is below it). With version 1 and 2
+    of cgroups side by side ("hybrid") crun refuses to work, so that version 2 alone shows. Says what was done."""
     if LIBC.unshare(CLONE_NEWNS) != 0:
-        return ''
+        return 'no mount namespace: native programs had the host\'s /tmp'
     LIBC.mount(None, b'/', None, MS_REC | MS_PRIVATE, None)
-    done = ''
+    done = []
+    if any(pathlib.Path(place).resolve().is_relative_to('/tmp') for place in places):
+        done.append('native programs had the host\'s /tmp, since the bench itself lies below it')
+    elif LIBC.mount(b'tmpfs', b'/tmp', b'tmpfs', MS_NOSUID | MS_NODEV, b'mode=1777') == 0:
+        done.append('native programs had a /tmp in memory, as all others')
     cgroup = pathlib.Path('/sys/fs/cgroup')
     if not (cgroup / 'cgroup.controllers').exists() and (cgroup / 'unified').exists():
         umount = subprocess.run(['umount', '-R', str(cgroup)], capture_output=True, check=False)
         if umount.returncode == 0 and LIBC.mount(b'none', b'/sys/fs/cgroup', b'cgroup2', 0, None) == 0:
-            done = 'hybrid cgroups: the peers were shown version 2 only'
+            done.append('the host has hybrid cgroups; the peers were shown version 2 only')
     LIBC.mount(None, b'/', None, MS_REC | MS_SHARED, None)  # rootless podman insists
-    return done
+    return '; '.join(done)
 
 
 def parents():

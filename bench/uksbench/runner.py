@@ -130,6 +130,9 @@ class Runner:
             kind = 'wrong result' if isinstance(error, WrongResult) else type(error).__name__
             run['message'] = f'{kind}: {error}'[:400]
         run['took'] = time.monotonic() - begin
+        if not run['ok'] and self.deadline is not None and time.monotonic() >= self.deadline:
+            self.out_of_time.add(key)  # cut off by us: no result
+            return
         self._learn(run)
         self.store.add(run)
         if not run['ok']:

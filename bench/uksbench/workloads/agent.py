@@ -26,7 +26,7 @@ class Agent(Workload):
     seconds = 12.0
 
     def calls(self):
-        return transcript()[:self.full(200, 40)]
+        return transcript()[:self.full(200, 20)]
 
     def prepare(self, work):
         (work / 'home').mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ class Agent(Workload):
 
 class AgentEach(Agent):
     name = 'agent/each'
-    what = '200 tool calls of a coding agent (quick: 40), each as a sandbox of its own'
+    what = '200 tool calls of a coding agent (quick: 20), each as a sandbox of its own'
     metrics = (Metric('agent/each', 'each call its own sandbox'),)
 
     def measure(self, sandbox, work):

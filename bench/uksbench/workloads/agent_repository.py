@@ -136,7 +136,7 @@ def transcript():
         call('git status --short'),
         call('git show --stat HEAD', 'textlib: Offset'),
         call('tar -c -z -f ../release.tgz --exclude=.git . && tar -t -f ../release.tgz | wc -l && rm ../release.tgz'),
-        call('rg -c offset --sort path | wc -l', '30'),
+        call('rg -c offset --sort path . | wc -l', '30'),
         call('git fsck 2>&1 | tail -1'),
     ]
     return calls
@@ -145,7 +145,7 @@ def transcript():
 def task(topic):
     python, node, c = f'python/textlib/{topic}.py', f'node/lib/{topic}.js', f'c/src/{topic}.c'
     return [
-        call(f'rg -n "{topic}\\b" --sort path | head -40', topic),
+        call(f'rg -n "{topic}\\b" --sort path . | head -40', topic),
         call(f'cat docs/{topic}.md | head -5', f'# {topic}'),
         call(f'sed -n "1,40p" {c}', f'textlib_{topic}'),
         call(f'cat {python} {node}', f'def {topic}'),
