@@ -95,7 +95,8 @@ def table(results):
             for metric in workload['metrics']:
                 values = {peer: by_round(mine, workload['name'], peer, account, metric['name'])
                           for peer in results['plan']['peers']}
-                row = {'workload': workload['name'], 'group': workload['group'], **metric, 'peers': {}}
+                row = {'workload': workload['name'], 'group': workload['group'], 'metric_name': metric['name'],
+                       'label': metric['label'], 'unit': metric['unit'], 'better': metric['better'], 'peers': {}}
                 for peer, rounds in values.items():
                     row['peers'][peer] = cell(mine, peer, rounds, values.get('native', {}), metric)
                 rows.append(row)
