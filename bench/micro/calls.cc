@@ -53,7 +53,7 @@ BENCHMARK(clock_call)->Name("calls/clock_gettime");
 
 void stat_path(benchmark::State& state, const char* path, bool exists) {
   const File file;
-  struct stat status {};
+  struct stat status{};
   for (auto _ : state) {
     if (failed(state, (stat(path, &status) == 0) != exists, path)) {
       return;
@@ -66,7 +66,7 @@ BENCHMARK_CAPTURE(stat_path, miss, "/usr/lib/no-such-file", false)->Name("calls/
 
 void fstat_call(benchmark::State& state) {
   const File file;
-  struct stat status {};
+  struct stat status{};
   for (auto _ : state) {
     if (failed(state, fstat(file.fd(), &status) != 0, "fstat")) {
       return;

@@ -14,10 +14,13 @@
 namespace uks::bench {
 namespace {
 
-// Two ends of a two-way connection: [0] and [2] are what the parent reads and writes, [1] and [3] what the child does.
+// Two ends of a two-way connection: [0] and [2] are what the parent reads and writes, [1] and [3]
+// what the child does.
 struct Link {
   int parent_read = -1, parent_write = -1, child_read = -1, child_write = -1;
-  bool ok() const { return parent_read >= 0 && parent_write >= 0 && child_read >= 0 && child_write >= 0; }
+  bool ok() const {
+    return parent_read >= 0 && parent_write >= 0 && child_read >= 0 && child_write >= 0;
+  }
   void close_all() const {
     for (const int fd : {parent_read, parent_write, child_read, child_write}) {
       if (fd >= 0) {

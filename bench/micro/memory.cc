@@ -26,7 +26,8 @@ void map_unmap(benchmark::State& state) {
 }
 BENCHMARK(map_unmap)->Name("memory/map_unmap")->UseRealTime();
 
-// Without huge pages, so that a fault is a fault. The reported time is that of one page, mapping and unmapping included.
+// Without huge pages, so that a fault is a fault. The reported time is that of one page, mapping
+// and unmapping included.
 void touch_anonymous(benchmark::State& state) {
   while (state.KeepRunningBatch(kPages)) {
     void* pages =
@@ -47,7 +48,8 @@ void touch_file(benchmark::State& state) {
   constexpr const char* kName = "bench_micro.map";
   const int file = open(kName, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644);
   const std::vector<char> data(kPages * kPage, 'x');
-  if (failed(state, file < 0 || write(file, data.data(), data.size()) != ssize_t(data.size()), kName)) {
+  if (failed(state, file < 0 || write(file, data.data(), data.size()) != ssize_t(data.size()),
+             kName)) {
     return;
   }
   while (state.KeepRunningBatch(kPages)) {

@@ -1,12 +1,14 @@
-// bench_probe calls --start PATH --out PATH [--last N]: makes every system call once, with arguments that no call can do
-// anything with, and writes a line "NUMBER OUTCOME" for each. The host watches meanwhile.
+// bench_probe calls --start PATH --out PATH [--last N]: makes every system call once, with
+// arguments that no call can do anything with, and writes a line "NUMBER OUTCOME" for each. The
+// host watches meanwhile.
 //
-// The first five arguments are -1: no such descriptor, address, process, flag or operation. The sixth is kCallMark, by
-// which the host tells these calls from all others: its tracepoint shows six registers whatever the call takes. Each
-// number has a child of its own, with a watchdog, because some calls end, block or duplicate their caller.
+// The first five arguments are -1: no such descriptor, address, process, flag or operation. The
+// sixth is kCallMark, by which the host tells these calls from all others: its tracepoint shows six
+// registers whatever the call takes. Each number has a child of its own, with a watchdog, because
+// some calls end, block or duplicate their caller.
 //
-// OUTCOME: what the call returned, "signal N" if that ended the child, "blocked" if the watchdog did, "ended" if the child
-// ended by itself.
+// OUTCOME: what the call returned, "signal N" if that ended the child, "blocked" if the watchdog
+// did, "ended" if the child ended by itself.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -46,7 +48,8 @@ constexpr int kLastNumber = 479;
   return result;
 }
 
-// A page shared with the child: what it got. vfork and clone may return twice into it; the first answer counts.
+// A page shared with the child: what it got. vfork and clone may return twice into it; the first
+// answer counts.
 struct Answer {
   volatile long value;
   volatile int given;
@@ -110,8 +113,8 @@ int calls_command(int argc, char** argv) {
     return 2;
   }
   leave_guest_mark();
-  // The host watches within two seconds after the file appears. It cannot answer: what it does to files is not seen by a
-  // sandbox that believes its work directory to be its own.
+  // The host watches within two seconds after the file appears. It cannot answer: what it does to
+  // files is not seen by a sandbox that believes its work directory to be its own.
   const int ready = open(start, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
   std::FILE* lines = std::fopen(out, "we");
   if (ready < 0 || lines == nullptr) {

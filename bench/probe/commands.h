@@ -1,4 +1,5 @@
-// The subcommands of bench_probe. Each gets the arguments after its own name and returns the exit code.
+// The subcommands of bench_probe. Each gets the arguments after its own name and returns the exit
+// code.
 #pragma once
 
 namespace uks::bench {
@@ -8,7 +9,8 @@ int idle_command(int argc, char** argv);   // waits, to be looked at from the ho
 int calls_command(int argc, char** argv);  // makes every system call once
 int spin_command(int argc, char** argv);   // keeps a CPU busy
 
-// Where every guest of the benchmarks maps a page, so that its process can be told from a sandbox's own processes.
+// Where every guest of the benchmarks maps a page, so that its process can be told from a sandbox's
+// own processes.
 inline constexpr unsigned long kGuestMark = 0x5eed00000000;
 void leave_guest_mark();
 

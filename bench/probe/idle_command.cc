@@ -1,5 +1,6 @@
-// bench_probe idle: marks its process, says "ready", waits for the end of its input. With --file PATH it says so by
-// making that file, and ends when the file vanishes: some sandboxes pass no input on.
+// bench_probe idle: marks its process, says "ready", waits for the end of its input. With --file
+// PATH it says so by making that file, and ends when the file vanishes: some sandboxes pass no
+// input on.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

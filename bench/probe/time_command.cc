@@ -1,5 +1,6 @@
-// bench_probe time [--fd N] [--] PROGRAM...: runs it, writes "SECONDS STATUS\n" to a descriptor, ends as it ended.
-// In C++ and by vfork, because a Python interpreter's own start of a child costs more than some of what is measured.
+// bench_probe time [--fd N] [--] PROGRAM...: runs it, writes "SECONDS STATUS\n" to a descriptor,
+// ends as it ended. In C++ and by vfork, because a Python interpreter's own start of a child costs
+// more than some of what is measured.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/resource.h>
