@@ -188,6 +188,11 @@ class GoferInode : public Inode {
     MonotonicNs until = 0;
   };
   static bool holds(const Name& known);
+  // What the name in this directory leads to, as far as is known; or null.
+  const GoferInode* known_subject(std::string_view name) const;
+  // A file without a name that we made, by the host's inode number; or null.
+  Ref<GoferInode> unnamed_file(uint64_t host_ino) const;
+  bool is_unnamed(uint64_t host_ino) const { return is_linkable && host_.ino == host_ino; }
   void drop_fds() { gofer_fs().drop_fds(*this); }
   GoferFs& gofer_fs() const { return static_cast<GoferFs&>(fs()); }
   void update(const gofer::Attr& attr);
@@ -242,7 +247,8 @@ class GoferInode : public Inode {
   size_t clock_slot_ = 0;
   bool in_clock_ = false;
   int host_watch_ = 0;      // the host's watch descriptor, or 0
-  bool no_watch_ = false;   // it cannot tell
+  bool believes_ = false;   // by that watch the host tells of all changes: a local file system
+  bool no_watch_ = false;   // it cannot
   bool complete_ = false;   // a name that is not in names_ does not exist
   uint8_t questions_ = 0;   // that were asked about single names
   uint64_t coverage_ = 0;   // HostWatches::coverage() when cover() was called; 0: not covered

@@ -64,20 +64,20 @@ void GoferInode::update(const gofer::Attr& attr) {
   if (!is_dir() && host_.nlink > 1) had_links_ = true;
   if (!is_dir() && (host_.nlink != 1 || had_links_)) coverage_ = 0;
   const HostWatches* host = watches_of_fs();
-  const bool covered = host && (is_dir() ? host_watch_ != 0 : coverage_ == host->coverage());
+  const bool covered = host && (is_dir() ? believes_ : coverage_ == host->coverage());
   attr_until_ =
       monotonic_now() + (covered ? std::max(kCoveredTtl, gofer_fs().ttl_) : gofer_fs().ttl_);
 }
 
 void GoferInode::cover(const GoferInode& dir) {
-  if (dir.host_watch_ == 0 || is_dir() || is_mapped_ || had_links_ || host_.nlink != 1) return;
+  if (!dir.believes_ || is_dir() || is_mapped_ || had_links_ || host_.nlink != 1) return;
   coverage_ = watches_of_fs()->coverage();
 }
 
 bool GoferInode::is_covered() {
   HostWatches* host = watches_of_fs();
   if (!host) return false;
-  if (is_dir() ? host_watch_ == 0 : coverage_ != host->coverage()) return false;
+  if (is_dir() ? !believes_ : coverage_ != host->coverage()) return false;
   host->drain();
   return true;
 }
@@ -184,7 +184,7 @@ void GoferInode::set_known_name(std::string_view name, Ref<GoferInode> inode) {
   }
   set_name(name, std::move(inode));
   Name& known = names_.find(name)->second;
-  if (host_watch_ != 0 && !(known.inode && known.inode->had_links_)) known.until = GoferFs::kNever;
+  if (believes_ && !(known.inode && known.inode->had_links_)) known.until = GoferFs::kNever;
 }
 
 void GoferInode::forget_name(std::string_view name) {
@@ -218,12 +218,25 @@ void GoferInode::learn_names() {
   HostWatches* host = watches_of_fs();
   if (!host || no_watch_ || complete_ || host_.nlink == 0 || !host->is_busy()) return;
   questions_++;
-  if (questions_ == kFew && host_watch_ == 0)
+  if (questions_ == kFew && !believes_)
     no_watch_ = !host->start(*this, HostWatches::Why::kToBelieve);
-  if (questions_ < kMany || host_watch_ == 0) return;
+  if (questions_ < kMany || !believes_) return;
   questions_ = 0;
   (void)list();
   if (!complete_) no_watch_ = true;
+}
+
+const GoferInode* GoferInode::known_subject(std::string_view name) const {
+  const auto it = names_.find(name);
+  return it == names_.end() ? nullptr : it->second.inode.get();
+}
+
+Ref<GoferInode> GoferInode::unnamed_file(uint64_t host_ino) const {
+  if (host_ino == 0) return {};
+  const auto& inodes = gofer_fs().inodes_;
+  const auto it = inodes.lower_bound({host_.dev, host_ino, INT64_MIN, 0});
+  if (it == inodes.end() || !it->second->is_unnamed(host_ino)) return {};
+  return Ref<GoferInode>(it->second);
 }
 
 bool GoferInode::holds(const Name& known) {
@@ -275,7 +288,7 @@ void GoferInode::prefetch(std::span<const std::string_view> names) {
   (void)is_covered();
   while (!names.empty()) {
     auto it = at->names_.find(names[0]);
-    if (it == at->names_.end() && at->complete_ && at->host_watch_ != 0) return;
+    if (it == at->names_.end() && at->complete_ && at->believes_) return;
     if (it == at->names_.end() || !holds(it->second)) break;
     at->names_used_ = true;
     if (!it->second.inode) return;
@@ -389,9 +402,11 @@ Result<Ref<Inode>> GoferInode::create_unnamed(const NewNode& node) {
   Ref<GoferInode> self(this);
   const gofer::NodeId id = id_;
   const gofer::Owner owner{node.uid, node.gid};
+  const OwnChange own(watches_of_fs(), {{this, OwnChange::kUnnamed, kOfMaking}});
   auto created = TRY(gofer_fs().rpc(
       [&](gofer::GoferClient& c) { return c.create_unnamed(id, node.mode & 0777, owner); }));
   auto inode = gofer_fs().inode_for(created.node, gofer_fs().attr_changes_);
+  inode->is_linkable = true;
   inode->write_fd_ = make_ref<HostFd>(std::move(created.fd), false, inode.get());
   return Ref<Inode>(std::move(inode));
 }
@@ -557,7 +572,7 @@ Result<std::vector<DirEntry>> GoferInode::list() {
   if (is_covered() && complete_) {
     if (auto known = list_known()) return known;
   }
-  const bool was_watched = host_watch_ != 0;
+  const bool believed = believes_;
   gofer::NodeId id = id_;
   uint32_t changes = changes_;
   const uint64_t asked = gofer_fs().attr_changes_;
@@ -579,7 +594,7 @@ Result<std::vector<DirEntry>> GoferInode::list() {
     if (keep) set_known_name(e.name, inode);
     out.push_back({std::move(e.name), inode->ino_, dirent_type(e.attr.mode)});
   }
-  complete_ = was_watched && host_watch_ != 0 && keep && all && names_.size() >= entries.size();
+  complete_ = believed && believes_ && keep && all && names_.size() >= entries.size();
   return out;
 }
 

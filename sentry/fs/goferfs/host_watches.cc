@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "sentry/fs/goferfs/gofer_fs.h"
@@ -51,12 +52,14 @@ bool HostWatches::start(GoferInode& inode, Why why) {
   if (inode.host_watch_ != 0 && inode.host_watch_ != watched->watch)
     watched_.erase(inode.host_watch_);
   inode.host_watch_ = watched->watch;
+  inode.believes_ |= why == Why::kToBelieve;
   watched_[watched->watch] = &inode;
   return true;
 }
 
 void HostWatches::stop(GoferInode& inode) {
   const int number = std::exchange(inode.host_watch_, 0);
+  inode.believes_ = false;
   const auto it = watched_.find(number);
   if (number == 0 || it == watched_.end() || it->second != &inode) return;
   watched_.erase(it);
@@ -97,14 +100,26 @@ void HostWatches::drain() {
   }
 }
 
+namespace {
+
+// What the host calls a file without a name: "#" and its inode number. 0: it is no such name.
+uint64_t unnamed_inode(std::string_view name) {
+  uint64_t number = 0;
+  if (!name.starts_with('#')) return 0;
+  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
+  return error == std::errc() && end == name.data() + name.size() ? number : 0;
+}
+
+}  // namespace
+
 bool HostWatches::is_own(const GoferInode& watched, uint32_t events, std::string_view name) const {
-  const auto it = name.empty() ? watched.names_.end() : watched.names_.find(name);
-  const GoferInode* subject = name.empty()                 ? &watched
-                              : it != watched.names_.end() ? it->second.inode.get()
-                                                           : nullptr;
+  const GoferInode* subject = name.empty() ? &watched : watched.known_subject(name);
+  const uint64_t unnamed = unnamed_inode(name);
   for (const OwnChange* change = own_; change; change = change->next_) {
     for (const OwnChange::Part& part : change->parts_) {
       if (!part.inode || !(part.events & events)) continue;
+      if (unnamed != 0 && part.inode->is_unnamed(unnamed)) return true;
+      if (unnamed != 0 && part.inode == &watched && part.name == OwnChange::kUnnamed) return true;
       if (part.name.empty() ? part.inode == subject : part.inode == &watched && part.name == name)
         return true;
     }
@@ -120,6 +135,7 @@ void HostWatches::tell(const inotify_event& event, std::string_view name) {
   if (event.mask & (IN_IGNORED | IN_UNMOUNT)) {
     if (event.mask & IN_IGNORED) {
       inode->host_watch_ = 0;
+      inode->believes_ = false;
       watched_.erase(it);
       inode->doubt_all();
       ++coverage_;
@@ -137,6 +153,7 @@ void HostWatches::tell(const inotify_event& event, std::string_view name) {
     constexpr uint32_t kOfContents = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE;
     if (is_known && !subject && known->second.until != 0 && (events & kOfContents)) return;
   }
+  if (!name.empty() && !subject) subject = inode->unnamed_file(unnamed_inode(name));
   if ((events & IN_CLOSE_WRITE) && subject && subject->was_own_close(!name.empty())) return;
   // Whoever hears of it looks at once: what was known before is old.
   for (GoferInode* changed : {subject.get(), inode.get()}) {

@@ -81,6 +81,8 @@ class OwnChange {
     std::string_view name;
     uint32_t events;
   };
+  // As `name`: of whatever file without a name.
+  static constexpr std::string_view kUnnamed = "#";
   // `watches` may be null. What the parts point to outlives this.
   OwnChange(HostWatches* watches, std::initializer_list<Part> parts);
   ~OwnChange();
