@@ -24,6 +24,56 @@ bool is_acceptable(const Rule& rule) {
          static_cast<size_t>(std::ranges::count(rule.path, '/')) <= RuleSet::kMaxComponents;
 }
 
+void put_rules(Writer& out, const std::vector<Rule>& rules) {
+  out.u32(static_cast<uint32_t>(rules.size()));
+  for (const Rule& rule : rules) {
+    out.string(rule.path);
+    out.u32(static_cast<uint32_t>(rule.action));
+    out.u32(rule.track);
+  }
+}
+
+// At most `room` of them, which become fewer. False: `problem` says what is wrong.
+bool get_rules(Reader& in, size_t& room, std::vector<Rule>& rules, std::string& problem) {
+  const uint32_t count = in.u32();
+  if (count > room) {
+    problem = "too many rules";
+    return false;
+  }
+  room -= count;
+  rules.reserve(count);
+  for (uint32_t i = 0; in.ok() && i < count; ++i) {
+    Rule rule;
+    rule.path = in.string(kMaxPath);
+    // What is out of range must not become an action by being cut.
+    rule.action = static_cast<Action>(std::min<uint32_t>(in.u32(), UINT8_MAX));
+    rule.track = in.u32() != 0;
+    if (!is_acceptable(rule)) {
+      problem = fmt::format("bad rule '{}'", rule.path);
+      return false;
+    }
+    rules.push_back(std::move(rule));
+  }
+  return true;
+}
+
+bool get_roots(Reader& in, size_t room, std::vector<std::string>& roots, std::string& problem) {
+  const uint32_t count = in.u32();
+  if (count > room) {
+    problem = "too many rules";
+    return false;
+  }
+  for (uint32_t i = 0; in.ok() && i < count; ++i) {
+    roots.emplace_back(in.string(kMaxPath));
+    if (!is_acceptable({roots.back(), Action::kDeny, false}) ||
+        roots.back().find_first_of("*?") != std::string::npos) {
+      problem = fmt::format("bad root of rules '{}'", roots.back());
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string encode_config(const Config& config) {
@@ -35,12 +85,10 @@ std::string encode_config(const Config& config) {
     out.string(tree.root);
     out.u32(tree.writable);
   }
-  out.u32(static_cast<uint32_t>(config.rules.size()));
-  for (const Rule& rule : config.rules) {
-    out.string(rule.path);
-    out.u32(static_cast<uint32_t>(rule.action));
-    out.u32(rule.track);
-  }
+  put_rules(out, config.rules);
+  put_rules(out, config.repeated.rules);
+  out.u32(static_cast<uint32_t>(config.repeated.roots.size()));
+  for (const std::string& root : config.repeated.roots) out.string(root);
   return out.overflow() ? std::string() : out.bytes();
 }
 
@@ -67,24 +115,11 @@ bool parse_config(std::string_view bytes, Config& config, std::string& problem) 
     }
     config.trees.push_back(std::move(tree));
   }
-  const uint32_t rules = in.u32();
-  if (rules > RuleSet::kMaxRules) {
-    problem = "too many rules";
+  size_t room = RuleSet::kMaxRules;
+  if (!get_rules(in, room, config.rules, problem) ||
+      !get_rules(in, room, config.repeated.rules, problem) ||
+      !get_roots(in, room, config.repeated.roots, problem))
     return false;
-  }
-  config.rules.reserve(rules);
-  for (uint32_t i = 0; in.ok() && i < rules; ++i) {
-    Rule rule;
-    rule.path = in.string(kMaxPath);
-    // What is out of range must not become an action by being cut.
-    rule.action = static_cast<Action>(std::min<uint32_t>(in.u32(), UINT8_MAX));
-    rule.track = in.u32() != 0;
-    if (!is_acceptable(rule)) {
-      problem = fmt::format("bad rule '{}'", rule.path);
-      return false;
-    }
-    config.rules.push_back(std::move(rule));
-  }
   if (!in.done()) problem = "cut off, or too long";
   return in.done();
 }

@@ -16,6 +16,7 @@ struct TreeConfig {
 struct Config {
   std::vector<TreeConfig> trees = {};
   std::vector<Rule> rules = {};
+  RepeatedRules repeated = {};
   bool protect_repositories = true;
 };
 

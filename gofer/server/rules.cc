@@ -30,22 +30,32 @@ bool glob_match(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
-RuleSet::RuleSet(std::vector<Rule> rules) : rules_(std::move(rules)) {
-  CHECK(rules_.size() <= kMaxRules);
-  for (const Rule& rule : rules_) {
-    Compiled compiled;
-    std::string_view rest = rule.path;
-    while (!rest.empty()) {
-      size_t slash = rest.find('/');
-      std::string_view component = rest.substr(0, slash);
-      rest = slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
-      if (component.empty() || component == ".") continue;
-      if (component.find_first_of("*?") != std::string_view::npos) compiled.literal = false;
-      compiled.components.emplace_back(component);
-    }
-    CHECK(compiled.components.size() <= kMaxComponents);
-    compiled_.push_back(std::move(compiled));
+RuleSet::Compiled RuleSet::compile(std::string_view path) {
+  Compiled compiled;
+  compiled.components.reserve(static_cast<size_t>(std::ranges::count(path, '/')));
+  while (!path.empty()) {
+    const size_t slash = path.find('/');
+    const std::string_view component = path.substr(0, slash);
+    path = slash == std::string_view::npos ? std::string_view() : path.substr(slash + 1);
+    if (component.empty() || component == ".") continue;
+    if (component.find_first_of("*?") != std::string_view::npos) compiled.literal = false;
+    compiled.components.push_back(component);
   }
+  CHECK(compiled.components.size() <= kMaxComponents);
+  return compiled;
+}
+
+RuleSet::RuleSet(std::vector<Rule> rules, const RepeatedRules& repeated)
+    : rules_(std::move(rules)),
+      first_repeated_(rules_.size()),
+      first_root_(first_repeated_ + repeated.rules.size()) {
+  rules_.reserve(first_root_ + repeated.roots.size());
+  for (const Rule& rule : repeated.rules) rules_.push_back({rule.path, rule.action, false});
+  // kDeny: what a root leads to is as good as a refused path (leads_to_allowed).
+  for (const std::string& root : repeated.roots) rules_.push_back({root, Action::kDeny, false});
+  CHECK(rules_.size() <= kMaxRules);
+  compiled_.reserve(rules_.size());
+  for (const Rule& rule : rules_) compiled_.push_back(compile(rule.path));
 }
 
 void RuleSet::add(std::vector<RuleState::Live>& live, uint16_t rule, size_t position) const {
@@ -60,8 +70,13 @@ void RuleSet::settle(RuleState& state) const {
   std::sort(state.live.begin(), state.live.end());
   state.live.erase(std::unique(state.live.begin(), state.live.end()), state.live.end());
   int best = -1;
+  bool at_root = false;
   std::erase_if(state.live, [&](RuleState::Live l) {
     if (l.position < compiled_[l.rule].components.size()) return false;
+    if (is_root(l.rule)) {
+      at_root = true;
+      return true;
+    }
     auto rank = [&](size_t rule) {
       return std::pair(compiled_[rule].literal, static_cast<int>(rules_[rule].action));
     };
@@ -70,12 +85,21 @@ void RuleSet::settle(RuleState& state) const {
   });
   state.exact = best >= 0;
   if (best >= 0) state.action = rules_[static_cast<size_t>(best)].action;
+  if (!at_root) return;
+  for (size_t i = first_repeated_; i < first_root_; ++i)
+    add(state.live, static_cast<uint16_t>(i), 0);
+  // One may be there already: a root below another.
+  std::sort(state.live.begin(), state.live.end());
+  state.live.erase(std::unique(state.live.begin(), state.live.end()), state.live.end());
 }
 
 RuleState RuleSet::root(Action fallback) const {
   RuleState state;
   state.action = fallback;
-  for (size_t i = 0; i < rules_.size(); ++i) add(state.live, static_cast<uint16_t>(i), 0);
+  state.live.reserve(rules_.size());
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    if (i < first_repeated_ || i >= first_root_) add(state.live, static_cast<uint16_t>(i), 0);
+  }
   settle(state);
   return state;
 }
@@ -84,7 +108,7 @@ RuleState RuleSet::child(const RuleState& parent, std::string_view name) const {
   RuleState state;
   state.action = parent.action;
   for (RuleState::Live l : parent.live) {
-    const std::string& component = compiled_[l.rule].components[l.position];
+    const std::string_view component = compiled_[l.rule].components[l.position];
     if (component == "**") {
       add(state.live, l.rule, l.position);
     } else if (compiled_[l.rule].literal ? component == name : glob_match(component, name)) {

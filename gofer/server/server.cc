@@ -16,13 +16,14 @@
 
 namespace uks::gofer {
 
-Server::Server(std::vector<Rule> rules, bool protect_repositories)
-    : rules_(std::move(rules)),
+Server::Server(std::vector<Rule> rules, const RepeatedRules& repeated, bool protect_repositories)
+    : rules_(std::move(rules), repeated),
       can_give_away_(::geteuid() == 0),
       repositories_(protect_repositories, trees_, can_give_away_) {}
 
 std::unique_ptr<Server> Server::create(Config config, std::string& problem) {
-  std::unique_ptr<Server> server(new Server(std::move(config.rules), config.protect_repositories));
+  std::unique_ptr<Server> server(
+      new Server(std::move(config.rules), config.repeated, config.protect_repositories));
   if (!server->open_trees(config, problem)) return nullptr;
   return server;
 }

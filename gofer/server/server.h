@@ -44,7 +44,7 @@ class Server {
     Attr attr;
   };
 
-  Server(std::vector<Rule> rules, bool protect_repositories);
+  Server(std::vector<Rule> rules, const RepeatedRules& repeated, bool protect_repositories);
   bool open_trees(const Config& config, std::string& problem);
 
   // ENFILE in place of an answer whose descriptor the host does not let through.

@@ -173,6 +173,9 @@ std::string explain(const View& view, const Environment& environment, const Exec
     out += fmt::format("  {:<8} {}  ({})\n", action_name(rule.action), escape_controls(rule.path),
                        escape_controls(rule.reason));
   }
+  for (const std::string& home : view.other_homes)
+    others[std::string(kOthersSecret) + home] =
+        policy::home_secrets().size() + policy::big_secrets().size();
   for (const auto& [reason, count] : others) {
     out += fmt::format("  {:<8} {} paths  ({})\n", action_name(RuleAction::kDeny), count,
                        escape_controls(reason));

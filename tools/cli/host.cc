@@ -1,18 +1,51 @@
 // The real host, asked with plain system calls.
 #include "tools/cli/host.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 
 #include "platform/base/unique_fd.h"
+#include "tools/cli/paths.h"
 
 namespace uks::cli {
+namespace {
+
+// Others (autofs, FUSE, network file systems) may have names that no listing shows.
+bool lists_all(int dir) {
+  struct statfs fs;
+  if (::fstatfs(dir, &fs) != 0) return false;
+  switch (static_cast<uint32_t>(fs.f_type)) {
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Directories may fold case (ext4's casefold): a name that differs in case alone may be there.
+std::string lower_case(std::string name) {
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
+}  // namespace
 
 std::string Host::variable(const std::string& name) const {
   const std::string prefix = name + "=";
@@ -36,17 +69,37 @@ RealHost::RealHost() {
   accounts = parse_passwd(read_text("/etc/passwd", 8 << 20).value_or(""));
 }
 
+void RealHost::list(const std::string& path, Directory& directory) {
+  constexpr size_t kMaxNames = 4096;
+  const auto close = [](DIR* d) { ::closedir(d); };
+  const std::unique_ptr<DIR, decltype(close)> dir(::opendir(path.c_str()));
+  if (!dir || !lists_all(::dirfd(dir.get()))) return;
+  errno = 0;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (directory.names.size() == kMaxNames) return;
+    directory.names.insert(lower_case(entry->d_name));
+  }
+  directory.listed = errno == 0;
+}
+
+// Most rules are for names that the host does not have, many in directories that it does not have.
+bool RealHost::is_missing(const std::string& path) const {
+  constexpr unsigned kFewQuestions = 4;
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos || path.size() == 1) return false;
+  const std::string parent = path.substr(0, std::max<size_t>(slash, 1));
+  if (kind(parent) == FileKind::kMissing) return true;
+  Directory& directory = directories_[parent];
+  if (++directory.questions == kFewQuestions) list(parent, directory);
+  return directory.listed && !directory.names.contains(lower_case(path.substr(slash + 1)));
+}
+
 FileKind RealHost::kind(const std::string& path) const {
   const auto known = kinds_.find(path);
   if (known != kinds_.end()) return known->second;
   FileKind kind = FileKind::kMissing;
-  // Most rules are for names that the host does not have, many in directories that it does not
-  // have.
-  const size_t slash = path.rfind('/');
-  const bool may_exist = slash == std::string::npos || slash == 0 ||
-                         this->kind(path.substr(0, slash)) != FileKind::kMissing;
   struct stat st;
-  if (may_exist && ::lstat(path.c_str(), &st) == 0) {
+  if (!is_missing(path) && ::lstat(path.c_str(), &st) == 0) {
     switch (st.st_mode & S_IFMT) {
       case S_IFREG:
         kind = FileKind::kFile;
@@ -66,6 +119,14 @@ FileKind RealHost::kind(const std::string& path) const {
 }
 
 std::optional<std::string> RealHost::real_path(const std::string& path) const {
+  bool plain = path.starts_with('/') && path == absolute_path(path, "/", "");
+  for (size_t at = 0; plain && at != std::string::npos;) {
+    at = path.find('/', at + 1);
+    const FileKind kind = this->kind(path.substr(0, at));
+    if (kind == FileKind::kMissing) return std::nullopt;
+    plain = kind == FileKind::kDirectory || (at == std::string::npos && kind != FileKind::kLink);
+  }
+  if (plain) return path;
   char* real = ::realpath(path.c_str(), nullptr);
   if (!real) return std::nullopt;
   std::string result(real);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace uks::cli {
@@ -45,13 +46,24 @@ class Host {
 class RealHost final : public Host {
  public:
   RealHost();
-  // Answers are kept: nothing is asked about a name twice, or below what is missing.
+  // Answers are kept: nothing is asked about a name twice, or below what is missing, and a
+  // directory that many questions are about is listed.
   FileKind kind(const std::string& path) const override;
   std::optional<std::string> real_path(const std::string& path) const override;
   std::optional<std::string> read_text(const std::string& path, size_t limit) const override;
 
  private:
+  struct Directory {
+    unsigned questions = 0;
+    bool listed = false;
+    std::unordered_set<std::string> names;  // if listed
+  };
+
+  bool is_missing(const std::string& path) const;
+  static void list(const std::string& path, Directory& directory);
+
   mutable std::unordered_map<std::string, FileKind> kinds_;
+  mutable std::unordered_map<std::string, Directory> directories_;
 };
 
 // The lines of passwd(5) that are well formed; at most 65,536.

@@ -42,6 +42,7 @@ class Builder {
     check_mount_points();
     choose_workdir();
     view_.rules = rules_.take();
+    view_.other_homes = rules_.take_other_homes();
     return std::move(view_);
   }
 

@@ -45,7 +45,9 @@ struct View {
   ViewConfig config;
   std::map<std::string, std::string> mount_reasons;  // by target, for --explain
   std::vector<GoferTree> trees;
-  std::vector<GoferRule> rules;      // sorted by path, one each
+  std::vector<GoferRule> rules;  // sorted by path, one each
+  // Homes of others in which every entry of the secrets lists is refused, beside `rules`.
+  std::vector<std::string> other_homes;
   std::vector<std::string> notices;  // lines for stderr, without `uks: `
   std::vector<std::string> errors;   // what keeps the command from running; lines likewise
   std::string workdir;               // where the command starts

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "tools/cli/glob.h"
-#include "tools/cli/mount_aliases.h"
 #include "tools/cli/paths.h"
 #include "tools/cli/policy_data.h"
 
@@ -94,8 +93,6 @@ void RuleBuilder::add_shown_and_hidden() {
 void RuleBuilder::add_aliases() {
   // The gofer refuses more than 8,192 rules.
   constexpr size_t kMaxRules = 4096;
-  const auto text = scope_.host.read_text("/proc/self/mountinfo", 16 << 20);
-  const std::vector<HostMount> mounts = parse_mountinfo(text.value_or(""));
   std::vector<GoferRule> aliases;
   for (const auto& [path, rule] : rules_) {
     if (rule.action != RuleAction::kDeny && rule.action != RuleAction::kAbsent) continue;
@@ -107,7 +104,7 @@ void RuleBuilder::add_aliases() {
     }
     // A part of a home that is mounted elsewhere was put there to be seen; a part of a secret not.
     const bool and_parts = tail.empty() && !scope_.homes.contains(path);
-    for (std::string& name : other_names(mounts, dir, and_parts)) {
+    for (std::string& name : other_names(mounts(), dir, and_parts)) {
       // Rules have no other way to write these.
       std::ranges::replace(name, '*', '?');
       if (!tail.empty()) name = join(name, tail);
@@ -191,15 +188,38 @@ void RuleBuilder::open_home_entry(const std::string& path, const std::string& re
   }
 }
 
+const std::vector<HostMount>& RuleBuilder::mounts() {
+  if (!mounts_) {
+    const auto text = scope_.host.read_text("/proc/self/mountinfo", 16 << 20);
+    mounts_ = parse_mountinfo(text.value_or(""));
+  }
+  return *mounts_;
+}
+
+// Nothing but the secrets lists has to do with this home: the same rules do for all such.
+bool RuleBuilder::is_ordinary(const std::string& home) {
+  const auto inside = [&](const std::string& path) { return is_at_or_below(path, home); };
+  return !has_glob(home) && std::ranges::none_of(scope_.shown, inside, &Shown::source) &&
+         std::ranges::none_of(scope_.hidden, inside) &&
+         std::ranges::none_of(mounts(), inside, &HostMount::target) &&
+         other_names(mounts(), home, true).empty();
+}
+
 // Root may read everybody's secrets; an ordinary caller is held back by the host itself.
 void RuleBuilder::add_other_homes() {
-  constexpr size_t kMaxHomes = 64;
-  size_t count = 0;
+  // The gofer refuses more than 8,192 rules.
+  constexpr size_t kMaxHomes = 2048, kMaxSpecial = 16;
+  size_t special = 0;
+  std::set<std::string> ordinary;
   for (const Account& account : scope_.host.accounts) {
     if (account.uid == scope_.host.uid || account.uid < 1000 || account.uid >= 65534) continue;
-    const std::string home = scope_.host.real_path(account.home).value_or("");
+    std::string home = scope_.host.real_path(account.home).value_or("");
     if (home.empty() || home == "/" || scope_.homes.contains(home)) continue;
-    if (++count > kMaxHomes) break;
+    if (is_ordinary(home) || special == kMaxSpecial) {
+      if (ordinary.size() < kMaxHomes) ordinary.insert(std::move(home));
+      continue;
+    }
+    ++special;
     const std::string reason = std::string(kOthersSecret) + home;
     for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
       for (const std::string_view secret : list) {
@@ -207,6 +227,7 @@ void RuleBuilder::add_other_homes() {
       }
     }
   }
+  other_homes_.assign(ordinary.begin(), ordinary.end());
 }
 
 std::vector<std::string> RuleBuilder::path_entries() const {

@@ -1,12 +1,14 @@
 // The gofer's rules of a view. Used by view_policy.cc only.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "tools/cli/args.h"
 #include "tools/cli/host.h"
+#include "tools/cli/mount_aliases.h"
 #include "tools/cli/view_policy.h"
 
 namespace uks::cli {
@@ -47,6 +49,8 @@ class RuleBuilder {
   bool opens(const std::string& path) const;
   // All of them, sorted by path.
   std::vector<GoferRule> take();
+  // View::other_homes.
+  std::vector<std::string> take_other_homes() { return std::move(other_homes_); }
 
  private:
   using PathSet = std::set<std::string>;
@@ -56,6 +60,8 @@ class RuleBuilder {
   void add_secret(const std::string& home, const std::string& path, bool home_open,
                   const PathSet& open, bool track);
   void add_other_homes();
+  bool is_ordinary(const std::string& other_home);
+  const std::vector<HostMount>& mounts();
   void add_system_secrets();
   void add_shown_and_hidden();
   bool is_policy_below(const GoferRule& rule, const std::string& hidden) const;
@@ -63,6 +69,8 @@ class RuleBuilder {
 
   const ViewScope& scope_;
   std::map<std::string, GoferRule> rules_;
+  std::vector<std::string> other_homes_;
+  std::optional<std::vector<HostMount>> mounts_;
 };
 
 }  // namespace uks::cli

@@ -2,8 +2,11 @@
 #include "tools/cli/view_policy.h"
 #include "gofer/server/config.h"
 #include "tools/cli/explain.h"
+#include "tools/cli/policy_data.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -59,6 +62,11 @@ std::string action_at(const View& view, const std::string& path) {
   for (const GoferRule& rule : view.rules) {
     if (is_at_or_below(path, rule.path) && (!best || rule.path.size() > best->path.size()))
       best = &rule;
+  }
+  for (const std::string& home : view.other_homes) {
+    for (const std::string_view secret : policy::home_secrets()) {
+      if (is_at_or_below(path, join(home, secret))) return action_name(RuleAction::kDeny);
+    }
   }
   return best ? action_name(best->action) : "";
 }
@@ -372,6 +380,77 @@ TEST(View, HiddenPlacesAreHiddenUnderTheirOtherNamesToo) {
   EXPECT_EQ(action_at(view, "/srv/www/index.html"), "");
   EXPECT_EQ(action_at(view, "/other/u/.ssh"), "");
   EXPECT_EQ(action_at(view, "/home/u/proj/x"), "rw");
+}
+
+// Root can read everybody's files: what is secret in each home is told once, not for each of them.
+TEST(View, HomesOfOthersAreRefusedTogetherUnlessOneIsSpecial) {
+  FakeHost host;
+  host.uid = host.gid = 0;
+  host.environment = {"HOME=/root"};
+  host.cwd = "/data";
+  ExecOptions options;
+  options.rw = {"/data"};
+  const size_t rules = compute_view(options, host).rules.size();
+  EXPECT_EQ(compute_view(options, host).other_homes,
+            (std::vector<std::string>{"/home/u", "/home/v"}));
+  gofer::Config config;
+  std::string problem;
+  ASSERT_TRUE(
+      gofer::parse_config(encode_gofer_config(compute_view(options, host), true), config, problem))
+      << problem;
+  const gofer::RuleSet set(config.rules, config.repeated);
+  EXPECT_EQ(set.at("/home/v/.ssh/id_rsa", gofer::Action::kRo).action, gofer::Action::kRo);
+  auto state = set.root(gofer::Action::kRo);
+  for (const char* name : {"home", "v", ".ssh"}) state = set.child(state, name);
+  EXPECT_EQ(state.action, gofer::Action::kDeny);
+
+  // What is shown in one decides there, and what is mounted from or into one is refused by name.
+  options.ro = {"/home/u/proj"};
+  host.mountinfo =
+      "21 1 0:30 / / rw - ext4 /dev/sda rw\n"
+      "22 21 0:31 / /home/v/.aws rw - x /y rw\n";
+  const View view = compute_view(options, host);
+  EXPECT_TRUE(view.other_homes.empty());
+  EXPECT_GT(view.rules.size(), rules + 100);
+  EXPECT_EQ(action_at(view, "/home/v/.ssh/id_rsa"), "deny");
+  EXPECT_EQ(action_at(view, "/home/u/proj/x"), "ro");
+  EXPECT_EQ(action_at(view, "/home/u/.ssh/x"), "deny");
+}
+
+TEST(RealHost, SaysWhatLstatAndRealpathSay) {
+  char dir[] = "/tmp/uks-host-XXXXXX";
+  ASSERT_NE(::mkdtemp(dir), nullptr);
+  const std::string top(dir);
+  ASSERT_EQ(::mkdir((top + "/d").c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir((top + "/d/Sub").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink("d", (top + "/link").c_str()), 0);
+  ASSERT_EQ(::symlink("nowhere", (top + "/dangling").c_str()), 0);
+  ASSERT_EQ(::mkfifo((top + "/fifo").c_str(), 0600), 0);
+  const RealHost host;
+  // More questions than it takes to list the directory, twice.
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(host.kind(top + "/d"), FileKind::kDirectory);
+    EXPECT_EQ(host.kind(top + "/link"), FileKind::kLink);
+    EXPECT_EQ(host.kind(top + "/dangling"), FileKind::kLink);
+    EXPECT_EQ(host.kind(top + "/fifo"), FileKind::kOther);
+    EXPECT_EQ(host.kind(top + "/link/Sub"), FileKind::kDirectory);
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_EQ(host.kind(top + "/none" + std::to_string(i)), FileKind::kMissing);
+      EXPECT_EQ(host.kind(top + "/none/" + std::to_string(i)), FileKind::kMissing);
+    }
+    EXPECT_EQ(host.kind("/"), FileKind::kDirectory);
+    for (const char* name : {"", "/", "/d", "/d/", "/d/Sub", "/d/sub", "/link", "/link/Sub",
+                             "/dangling", "/none", "/none/x", "/fifo", "/fifo/x", "/d/../d"}) {
+      char* real = ::realpath((top + name).c_str(), nullptr);
+      EXPECT_EQ(host.real_path(top + name).value_or("-"), real ? real : "-") << name;
+      std::free(real);
+    }
+    EXPECT_EQ(host.real_path("/"), "/");
+    EXPECT_EQ(host.real_path("/.."), "/");
+    EXPECT_EQ(host.real_path(""), std::nullopt);
+  }
+  for (const char* name : {"/link", "/dangling", "/fifo"}) ::unlink((top + name).c_str());
+  for (const char* name : {"/d/Sub", "/d", ""}) ::rmdir((top + name).c_str());
 }
 
 TEST(MountAliases, BrokenLinesAreLeftOut) {

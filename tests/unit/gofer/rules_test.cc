@@ -91,10 +91,31 @@ TEST(GoferRules, TreeRootsDecideUnlessNamed) {
   EXPECT_EQ(rules.at("/", Action::kRo).action, Action::kRo);
 }
 
+TEST(GoferRules, RepeatedRules) {
+  const RepeatedRules homes{{"/home/a", "/home/b", "/home/b/inner"},
+                            {{"/.ssh", Action::kDeny}, {"/.config/x", Action::kDeny}}};
+  RuleSet rules({{"/home/b/.ssh/known_hosts", Action::kRo}, {"/home", Action::kAbsent}}, homes);
+  EXPECT_EQ(action_of(rules, "/home/a/.ssh"), Action::kDeny);
+  EXPECT_EQ(action_of(rules, "/home/a/.ssh/id"), Action::kDeny);
+  EXPECT_EQ(action_of(rules, "/home/b/.config/x/y"), Action::kDeny);
+  EXPECT_EQ(action_of(rules, "/home/b/inner/.ssh"), Action::kDeny);
+  EXPECT_EQ(action_of(rules, "/home/b/.ssh/known_hosts"), Action::kRo);
+  EXPECT_EQ(action_of(rules, "/home/a/.config"), Action::kAbsent);  // /home's own
+  EXPECT_EQ(action_of(rules, "/home/c/.ssh"), Action::kAbsent);
+  EXPECT_EQ(action_of(rules, "/.ssh"), Action::kRo);
+  EXPECT_EQ(action_of(rules, "/x/.ssh"), Action::kRo);
+  // Refused names can be reached, and no root names itself.
+  EXPECT_EQ(rules.visibility(state_of(rules, "/home"), true), 0);
+  EXPECT_EQ(rules.visibility(state_of(rules, "/home/a"), true), 0);
+  EXPECT_EQ(rules.visibility(state_of(rules, "/home/c"), true), ENOENT);
+  EXPECT_FALSE(state_of(rules, "/home/a").exact);
+}
+
 TEST(GoferConfig, Parses) {
   const std::string bytes =
       encode_config({.trees = {{"/", false}, {"/w\xff", true}},
                      .rules = {{"/h", Action::kAbsent}, {"/h/c", Action::kRo, false}},
+                     .repeated = {{"/home/a", "/home/b"}, {{"/.ssh", Action::kDeny, false}}},
                      .protect_repositories = false});
   Config config;
   std::string problem;
@@ -106,6 +127,9 @@ TEST(GoferConfig, Parses) {
   EXPECT_EQ(config.rules[0].action, Action::kAbsent);
   EXPECT_TRUE(config.rules[0].track);
   EXPECT_FALSE(config.rules[1].track);
+  EXPECT_EQ(config.repeated.roots, (std::vector<std::string>{"/home/a", "/home/b"}));
+  ASSERT_EQ(config.repeated.rules.size(), 1u);
+  EXPECT_EQ(config.repeated.rules[0].path, "/.ssh");
   EXPECT_FALSE(config.protect_repositories);
   // Cut anywhere, or longer, it is refused.
   for (size_t n = 0; n < bytes.size(); ++n)
@@ -123,6 +147,11 @@ TEST(GoferConfig, RefusesWhatItDoesNotUnderstand) {
       {.rules = {{"x", Action::kRo}}},
       {.rules = {{"/x", static_cast<Action>(4)}}},
       {.rules = std::vector<Rule>(RuleSet::kMaxRules + 1, Rule{"/x", Action::kRo})},
+      {.repeated = {{"/home/*"}, {}}},
+      {.repeated = {{"home"}, {}}},
+      {.repeated = {{"/h"}, {{".ssh", Action::kDeny}}}},
+      {.rules = std::vector<Rule>(RuleSet::kMaxRules, Rule{"/x", Action::kRo}),
+       .repeated = {{"/h"}, {}}},
       {.trees = std::vector<TreeConfig>(2000, TreeConfig{"/x", false})}};
   for (const Config& config : wrong) {
     Config parsed;
