@@ -21,6 +21,7 @@ struct Tree {
   UniqueFd fd;       // O_PATH
   bool writable = false;
   bool kernel_interface = false;  // the root itself lies in proc or the like: served as configured
+  bool in_hooks = false;          // the root is, or lies in, the hooks directory of a repository
   RuleState rules;                // of the root
 };
 

@@ -59,8 +59,8 @@ bool Repositories::concerns(const Located& file) const {
   if (!protect_ || file.detached) return false;
   const std::string lower = lower_case(file.path);
   const std::string_view name = last_name(lower);
-  return name == ".git" || name == "commondir" || is_configuration_name(name) ||
-         is_temporary_name(name) || lower.contains("hooks/") ||
+  return file.tree().in_hooks || name == ".git" || name == "commondir" ||
+         is_configuration_name(name) || is_temporary_name(name) || lower.contains("hooks/") ||
          is_address_list(last_name(parent_path(lower))) || !included_.empty() || any_noticed_;
 }
 
@@ -97,6 +97,7 @@ bool Repositories::is_in_git_directory(const Tree& tree, std::string_view path,
 }
 
 bool Repositories::is_in_hooks(const Tree& tree, std::string_view path) const {
+  if (tree.in_hooks) return true;
   for (; !path.empty(); path = parent_path(path)) {
     if (lower_case(last_name(path)) == "hooks" && is_git_directory(tree, parent_path(path)))
       return true;
@@ -119,7 +120,8 @@ Result<void> Repositories::refuse(const Name& at, std::string_view why) {
 Result<void> Repositories::check_hooks(const Name& at, Change change) {
   if (change == Change::kRemove || change == Change::kRemoveDirectory || change == Change::kMode)
     return {};
-  const bool direct = lower_case(last_name(at.dir.path)) == "hooks";
+  const std::string_view dir = at.dir.path.empty() ? at.dir.tree().root : at.dir.path;
+  const bool direct = lower_case(last_name(dir)) == "hooks";
   // git never runs these.
   if (direct && is_sample(at.name) && change != Change::kMakeLink &&
       change != Change::kPutDirectory) {
@@ -144,7 +146,8 @@ Result<void> Repositories::check(const Name& at, Change change, std::string_view
   TRY(check_watched(at, change));
   if (change == Change::kMakeLink) TRY(check_link(at, target));
   if (name == ".git") return change == Change::kPutFile ? refuse(at, kDecides) : Result<void>();
-  if (lower_case(at.dir.path).contains("hooks") && is_in_hooks(tree, at.dir.path))
+  if ((tree.in_hooks || lower_case(at.dir.path).contains("hooks")) &&
+      is_in_hooks(tree, at.dir.path))
     return check_hooks(at, change);
   if (is_address_list(lower_case(last_name(at.dir.path))) && !is_taking_away(change) &&
       !is_mode(change) && is_git_directory(tree, parent_path(at.dir.path))) {

@@ -43,8 +43,8 @@ class Repositories {
   // to others.
   Repositories(bool protect, const std::deque<Tree>& trees, bool give_away)
       : protect_(protect), trees_(trees), give_away_(give_away) {}
-  // Once the trees are open. `host_root` stays the caller's.
-  void start(int host_root);
+  // Once the trees are open; `trees` are the same. `host_root` stays the caller's.
+  void start(std::deque<Tree>& trees, int host_root);
 
   // Whether check() looks at the contents and the mode of this file: of most it does not.
   bool concerns(const Located& file) const;
@@ -95,6 +95,7 @@ class Repositories {
   bool is_harmless_work_tree(const Located& dir, std::string_view path) const;
 
   // repositories_watch.cc: what the repositories at the trees' roots use of the trees.
+  bool lies_in_hooks(std::string_view root) const;
   void examine(const Tree& tree);
   void examine_hooks(const Tree& tree, int git, std::string_view base);
   void watch(const Tree& tree, std::string_view base, std::string_view path, bool refused);

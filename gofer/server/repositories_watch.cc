@@ -14,12 +14,27 @@ namespace uks::gofer {
 
 using Change = Repositories::Change;
 
-void Repositories::start(int host_root) {
+void Repositories::start(std::deque<Tree>& trees, int host_root) {
   host_root_ = host_root;
   if (!protect_) return;
-  for (const Tree& tree : trees_) {
-    if (tree.writable) examine(tree);
+  for (Tree& tree : trees) {
+    if (!tree.writable) continue;
+    tree.in_hooks = lies_in_hooks(tree.root);
+    examine(tree);
   }
+}
+
+// Somebody who works in .git/hooks itself, or shows just that.
+bool Repositories::lies_in_hooks(std::string_view root) const {
+  for (std::string_view path = root.substr(1); !path.empty(); path = parent_path(path)) {
+    if (lower_case(last_name(path)) != "hooks") continue;
+    const std::string_view parent = parent_path(path);
+    const auto dir = open_path_beneath(host_root_, parent);
+    if (!dir) continue;
+    if (lower_case(last_name(parent)) == ".git" || looks_like_git_directory(dir->get()))
+      return true;
+  }
+  return false;
 }
 
 void Repositories::watch(const Tree& tree, std::string_view base, std::string_view path,
@@ -55,6 +70,10 @@ void Repositories::examine(const Tree& tree) {
 
 void Repositories::examine_hooks(const Tree& tree, int git, std::string_view base) {
   constexpr size_t kMost = 1000;
+  char text[4096];
+  // Kept elsewhere as a whole, which is as good as core.hooksPath.
+  if (const ssize_t size = ::readlinkat(git, "hooks", text, sizeof text); size > 0)
+    watch(tree, parent_path(base), {text, static_cast<size_t>(size)}, false);
   const auto hooks = open_beneath(git, "hooks", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   const auto names = hooks ? list_names(hooks->get(), kMost) : Err(hooks.error());
   if (!names) return;
@@ -63,7 +82,6 @@ void Repositories::examine_hooks(const Tree& tree, int git, std::string_view bas
     if (!attr) continue;
     if (attr->is_regular() && attr->nlink > 1) linked_.insert({attr->dev, attr->ino});
     if (!attr->is_symlink()) continue;
-    char text[4096];
     const auto link = open_beneath(hooks->get(), name.c_str(), O_PATH | O_NOFOLLOW);
     const ssize_t size = link ? ::readlinkat(link->get(), "", text, sizeof text) : -1;
     if (size > 0) watch(tree, base, {text, static_cast<size_t>(size)}, false);
@@ -86,6 +104,12 @@ Result<void> Repositories::check_watched(const Name& at, Change change) {
     for (std::string_view above = path; !above.empty() && hook.empty();
          above = parent_path(above)) {
       if (noticed_.contains(above)) hook = above;
+    }
+    // A directory or a link that comes brings what is below it.
+    if (const auto below = noticed_.lower_bound(path + "/");
+        hook.empty() && below != noticed_.end() && below->starts_with(path + "/") &&
+        (change == Change::kPutDirectory || change == Change::kMakeLink)) {
+      hook = *below;
     }
     if (hook.empty()) return {};
     noticed_.erase(hook);

@@ -58,7 +58,7 @@ bool Server::open_trees(const Config& config, std::string& problem) {
     problem = fmt::format("no descriptor is left: {}", std::strerror(errno));
     return false;
   }
-  repositories_.start(host_root.get());
+  repositories_.start(trees_, host_root.get());
   hidden_ = std::make_unique<HiddenInodes>(rules_, std::move(host_root));
   return true;
 }

@@ -87,6 +87,24 @@ noticed() {
   [[ $(<scripts/pc) == $'x\ny\nz' && $(grep -c '^uks: note: .*/scripts/pc is changed' <<<"$out") == 1 ]]
 }
 check hook_in_the_tree_is_noticed noticed
+noticed_directory() {
+  fresh
+  mkdir -p a/myhooks b/myhooks && rm -rf .git/hooks && ln -s ../a/myhooks .git/hooks
+  local out
+  out=$(timeout -k 1 60 "${clean_env[@]}" "$UKS" exec -- bash -c "$1" 2>&1 </dev/null)
+  grep -q "^uks: note: .*$2 is changed; git runs hooks in it" <<<"$out"
+}
+check hooks_that_are_a_link_are_noticed noticed_directory 'echo x >a/myhooks/pre-commit' a/myhooks/pre-commit
+check hooks_that_come_with_a_directory_are_noticed noticed_directory 'echo x >b/myhooks/pre-commit; mv a c; mv b a' project/a
+# Where the hooks directory itself is the workspace.
+inside_hooks() {
+  fresh
+  local out
+  out=$(cd .git/hooks && timeout -k 1 60 "${clean_env[@]}" "$UKS" exec "$@" -- bash -c 'echo x >pre-commit; mkdir d; echo y >x.sample' 2>&1 </dev/null)
+  grep -q '^uks: refused to change .*/.git/hooks/pre-commit' <<<"$out" && [[ ! -e .git/hooks/pre-commit && -e .git/hooks/x.sample ]]
+}
+check inside_the_hooks_directory inside_hooks
+check hooks_directory_made_writable inside_hooks --rw .
 
 # held NAME COMMAND TRIGGER [SETUP] [COMMAND OF A SECOND SESSION]: COMMAND inside tries to plant `$run`, a command that leaves a mark when git on
 # the host runs it at TRIGGER. Whatever COMMAND was refused: no mark.
