@@ -40,7 +40,7 @@ Kernel::Kernel() : boot_time_ns(realtime_now() - monotonic_now()) {
   init->pgid = 1;
   init->session = make_ref<Session>(1);
   groups_[1] = init;
-  pages->reclaim = [this] { let_all_go_unmapped(*this); };
+  pages->reclaim = file_pages->reclaim = [this] { let_all_go_unmapped(*this); };
 }
 
 Kernel::~Kernel() = default;

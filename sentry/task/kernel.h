@@ -105,6 +105,9 @@ class Kernel {
   GarbageTimer socket_garbage{timers};
   // What guests make the sandbox hold: files in memory, shared memory, pipes, sockets.
   Ref<PageQuota> pages = make_ref<PageQuota>(default_page_limit());
+  // Files and shared memory: full file systems leave room for what programs talk through.
+  Ref<PageQuota> file_pages =
+      make_ref<PageQuota>(pages->limit() - message_reserve(pages->limit()), pages);
   Ref<MountNamespace> mounts;  // the initial mount namespace
   Platform* platform = nullptr;
   Dispatcher* dispatcher = nullptr;

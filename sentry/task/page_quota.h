@@ -11,8 +11,8 @@
 
 namespace uks {
 
-// Kernel::pages is the sandbox's; a tmpfs with a size of its own has one below that, and both
-// count. All under the kernel lock.
+// Kernel::pages is the sandbox's, of which files get all but a reserve (Kernel::file_pages); a
+// tmpfs with a size of its own has one below that, and all count. All under the kernel lock.
 class PageQuota final : public RefCounted {
  public:
   static constexpr uint64_t kPage = 4096;  // bytes
@@ -39,22 +39,21 @@ class PageQuota final : public RefCounted {
     used_ -= pages;
     if (parent_) parent_->uncharge(pages);
   }
-  uint64_t available() const {
-    const uint64_t own = limit_ - std::min(used_, limit_);
-    return parent_ ? std::min(own, parent_->available()) : own;
-  }
+  uint64_t available() const { return parent_ ? std::min(own(), parent_->available()) : own(); }
   uint64_t used() const { return used_; }
   uint64_t limit() const { return limit_; }
   // Before ENOSPC, if `pages` more do not fit: waits for files that are being freed, asks the host
   // what is really mapped. May drop the kernel lock.
   void make_room(uint64_t pages) {
     if (pages > available() && used_ > 0) (void)wait_for_closes();
-    if (parent_) return parent_->make_room(pages);
-    if (pages > available() && used_ > 0 && reclaim) reclaim();
+    if (pages > own() && used_ > 0 && reclaim) reclaim();
+    if (parent_) parent_->make_room(pages);
   }
-  std::function<void()> reclaim;  // of the outermost quota
+  std::function<void()> reclaim;  // of the sandbox's quotas
 
  private:
+  uint64_t own() const { return limit_ - std::min(used_, limit_); }
+
   uint64_t limit_;
   uint64_t used_ = 0;
   Ref<PageQuota> parent_;
@@ -88,5 +87,7 @@ class PageAccount : public RefCounted {
 
 // A quarter of the machine's memory, in pages.
 uint64_t default_page_limit();
+// What of that only pipes and sockets may have: up to 128 MiB.
+constexpr uint64_t message_reserve(uint64_t limit) { return std::min<uint64_t>(limit / 16, 32768); }
 
 }  // namespace uks

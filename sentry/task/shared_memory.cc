@@ -61,9 +61,9 @@ void let_all_go_unmapped(Kernel& kernel) {
 Result<SharedMemory> make_shared_memory(Task& task, uint64_t length) {
   Kernel& kernel = task.kernel();
   const uint64_t pages = PageQuota::pages_of(length);
-  kernel.pages->make_room(pages);
+  kernel.file_pages->make_room(pages);
   SharedMemory memory;
-  memory.pages = make_ref<PageAccount>(kernel.pages);
+  memory.pages = make_ref<PageAccount>(kernel.file_pages);
   if (!memory.pages->grow(pages)) return Err(ENOMEM);
   memory.fd.reset(memfd_create("uks-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.fd) return HostErr();

@@ -108,11 +108,12 @@ class Builder {
       }
       case MountKind::kOverlay: {
         auto lower = make_ref<GoferFs>(client_, m.tree, kLowerTtl, watches_);
-        auto fs = make_ref<Overlay>(TRY(lower->attach()), m.size_limit, kLowerTtl, kernel_.pages);
+        auto fs =
+            make_ref<Overlay>(TRY(lower->attach()), m.size_limit, kLowerTtl, kernel_.file_pages);
         return Root{fs->root(), "overlay", MS_NODEV};
       }
       case MountKind::kTmpfs: {
-        auto fs = make_ref<Tmpfs>(m.size_limit, 1, kernel_.pages);
+        auto fs = make_ref<Tmpfs>(m.size_limit, 1, kernel_.file_pages);
         return Root{fs->make_root(m.mode, config_.uid, config_.gid), "tmpfs", kUsual};
       }
       case MountKind::kProc:

@@ -119,7 +119,7 @@ constexpr const char* kLinks[][2] = {
 
 Ref<Inode> make_dev_root(Kernel& kernel, const ViewConfig&, Ref<DevptsRoot> pts) {
   // Numbers below 100 are the device nodes'.
-  auto fs = make_ref<Tmpfs>(kDevSize, 100, kernel.pages);
+  auto fs = make_ref<Tmpfs>(kDevSize, 100, kernel.file_pages);
   Ref<TmpfsInode> root = fs->make_root(0755, 0, 0);
   uint64_t ino = 2;
   // The tree is empty and the names differ: attach() cannot fail.

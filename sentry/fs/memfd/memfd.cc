@@ -234,7 +234,7 @@ Result<Ref<File>> make_memfd(Task& task, const std::string& name, unsigned flags
   if (!fd) return Err(errno == EMFILE ? ENFILE : errno);
   Attr attr =
       TRY(make_anon_inode(task, S_IFREG | (flags & MFD_NOEXEC_SEAL ? 0666u : 0777u))->getattr());
-  auto inode = make_ref<MemfdInode>(std::move(fd), name, attr, task.kernel().pages);
+  auto inode = make_ref<MemfdInode>(std::move(fd), name, attr, task.kernel().file_pages);
   return make_ref<MemfdFile>(Path{}, O_RDWR | kLargeFile, std::move(inode));
 }
 

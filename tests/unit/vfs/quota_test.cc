@@ -103,6 +103,21 @@ TEST_F(VfsTest, PipesAreCharged) {
   EXPECT_EQ(quota->used(), 0u);
 }
 
+TEST_F(VfsTest, FullFileSystemsLeaveRoomForPipes) {
+  Kernel& kernel = one.kernel;
+  Tmpfs files(0, 1, kernel.file_pages);
+  ASSERT_TRUE(kernel.file_pages->charge(kernel.file_pages->available()));
+  auto inode = files.make_inode({.mode = S_IFREG | 0600, .uid = 0, .gid = 0, .rdev = 0});
+  EXPECT_EQ(put(inode->data(), 0, "x").error(), ENOSPC);
+  auto pipe = make_ref<Pipe>(kernel.pages);
+  pipe->add_end(true, true);
+  BufferSource source(std::string_view("x"));
+  EXPECT_EQ(pipe->write(source).value(), 1u);
+  // And the other way: full pipes are no room for files.
+  EXPECT_EQ(kernel.pages->used(), kernel.file_pages->used() + 1);
+  pipe->remove_end(true, true);
+}
+
 TEST_F(VfsTest, SocketsAreCharged) {
   one.kernel.pages = make_ref<PageQuota>(8);
   auto pair = make_socket_pair(task, AF_UNIX, SOCK_STREAM, 0);
