@@ -217,9 +217,17 @@ class AddressSpace : public RefCounted {
   // Whole, or EFAULT.
   Result<void> read(GuestThread* copier, uint64_t addr, void* to, size_t n);
   Result<void> write(GuestThread* copier, uint64_t addr, const void* from, size_t n);
-  // Bytes that could be read from `addr` on, up to n; EFAULT if none.
-  Result<size_t> read_some(GuestThread* copier, uint64_t addr, void* to, size_t n);
-  Result<size_t> write_some(GuestThread* copier, uint64_t addr, const void* from, size_t n);
+  // What the last question about the guest's mappings found: many small accesses of one call ask
+  // once. Mappings may change meanwhile, as they may after each question.
+  struct Allowed {
+    uint64_t start = 0, end = 0;
+  };
+  // Bytes that could be read from `addr` on, up to n; EFAULT if none. `allowed` is of one call and
+  // of one direction; null: none is kept.
+  Result<size_t> read_some(GuestThread* copier, uint64_t addr, void* to, size_t n,
+                           Allowed* allowed = nullptr);
+  Result<size_t> write_some(GuestThread* copier, uint64_t addr, const void* from, size_t n,
+                            Allowed* allowed = nullptr);
   // Compare-and-exchange of an aligned word; returns the old value. Not atomic by kFile: see
   // FutexTable::claim().
   Result<uint32_t> cmpxchg32(GuestThread* copier, uint64_t addr, uint32_t expected,

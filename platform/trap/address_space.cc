@@ -71,7 +71,10 @@ namespace {
 // The kernel writes through /proc/PID/mem whatever the protection (FOLL_FORCE); a system call must
 // not. How much of what lies at `addr` the guest itself could read or write: the rest of one
 // mapping at most. It may change before the access: then the guest does it to itself.
-Result<size_t> accessible(AddressSpace& mm, int maps, uint64_t addr, size_t n, bool write) {
+Result<size_t> accessible(AddressSpace& mm, int maps, uint64_t addr, size_t n, bool write,
+                          AddressSpace::Allowed* allowed) {
+  if (allowed && addr >= allowed->start && addr < allowed->end)
+    return std::min<uint64_t>(n, allowed->end - addr);
   ProcmapQuery query{};
   query.size = sizeof query;
   query.query_addr = addr;
@@ -80,6 +83,7 @@ Result<size_t> accessible(AddressSpace& mm, int maps, uint64_t addr, size_t n, b
     const uint64_t needed =
         write ? kProcmapWritable : kProcmapReadable | kProcmapWritable | kProcmapExecutable;
     if (!(query.flags & needed)) return Err(EFAULT);
+    if (allowed) *allowed = {query.start, query.end};
     return std::min<uint64_t>(n, query.end - addr);
   }
   if (errno != ENOTTY) return Err(EFAULT);
@@ -131,12 +135,13 @@ Result<size_t> AddressSpace::copy_by_order(GuestThread& copier, uint32_t op, uin
   return static_cast<size_t>(copied);
 }
 
-Result<size_t> AddressSpace::read_some(GuestThread* copier, uint64_t addr, void* to, size_t n) {
+Result<size_t> AddressSpace::read_some(GuestThread* copier, uint64_t addr, void* to, size_t n,
+                                       Allowed* allowed) {
   if (n == 0) return 0;
   n = TRY(guests_part(addr, n));
   if (copier) return copy_by_order(*copier, UKS_ORDER_COPY_IN, addr, to, n);
   if (!open_maps()) return Err(EFAULT);
-  n = TRY(accessible(*this, maps_.get(), addr, n, false));
+  n = TRY(accessible(*this, maps_.get(), addr, n, false, allowed));
   const ssize_t r = pread(memory_.get(), to, n, static_cast<off_t>(addr));
   // The file answers EIO for an address without memory, and 0 when the process is gone.
   if (r <= 0) return Err(EFAULT);
@@ -144,12 +149,12 @@ Result<size_t> AddressSpace::read_some(GuestThread* copier, uint64_t addr, void*
 }
 
 Result<size_t> AddressSpace::write_some(GuestThread* copier, uint64_t addr, const void* from,
-                                        size_t n) {
+                                        size_t n, Allowed* allowed) {
   if (n == 0) return 0;
   n = TRY(guests_part(addr, n));
   if (copier) return copy_by_order(*copier, UKS_ORDER_COPY_OUT, addr, const_cast<void*>(from), n);
   if (!open_maps()) return Err(EFAULT);
-  n = TRY(accessible(*this, maps_.get(), addr, n, true));
+  n = TRY(accessible(*this, maps_.get(), addr, n, true, allowed));
   const ssize_t r = pwrite(memory_.get(), from, n, static_cast<off_t>(addr));
   if (r <= 0) return Err(EFAULT);
   return static_cast<size_t>(r);

@@ -29,11 +29,11 @@ class MemoryAccess {
   }
   Result<size_t> read_some(UserAddr from, void* to, size_t n) {
     TRY(way_);
-    return mm_->read_some(copier_.get(), from.value, to, n);
+    return mm_->read_some(copier_.get(), from.value, to, n, &readable_);
   }
   Result<size_t> write_some(UserAddr to, const void* from, size_t n) {
     TRY(way_);
-    return mm_->write_some(copier_.get(), to.value, from, n);
+    return mm_->write_some(copier_.get(), to.value, from, n, &writable_);
   }
   Result<uint32_t> cmpxchg32(UserAddr at, uint32_t expected, uint32_t desired) {
     TRY(way_);
@@ -45,6 +45,7 @@ class MemoryAccess {
   Ref<AddressSpace> mm_;
   Result<void> way_;  // EIO: there is none
   Ref<GuestThread> copier_;
+  AddressSpace::Allowed readable_, writable_;
   MonotonicNs start_ = 0;
 };
 
