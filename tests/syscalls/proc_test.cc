@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "tests/syscalls/test_util.h"
@@ -209,6 +210,35 @@ TEST(Proc, MapsNameWhatIsMapped) {
 }
 
 // The size of the address space is what maps shows, in stat, statm and status alike.
+// Big texts are made in pieces.
+TEST(Proc, ManyMappingsAreAllThereInOrder) {
+  constexpr size_t kMany = 600;
+  void* const memory =
+      mmap(nullptr, 2 * kMany * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  char* const base = static_cast<char*>(memory);
+  for (size_t i = 0; i < kMany; i++) ASSERT_EQ(mprotect(base + 2 * i * 4096, 4096, PROT_READ), 0);
+  // From the one `base` lies in to the last of these.
+  const auto heads = [&](const char* file) {
+    std::vector<std::string> lines;
+    std::istringstream text(test::read_file(file));
+    for (std::string line; std::getline(text, line);) {
+      unsigned long from = 0, to = 0;
+      char rest[8];
+      if (sscanf(line.c_str(), "%lx-%lx %7s", &from, &to, rest) != 3) continue;
+      const auto first = reinterpret_cast<unsigned long>(base);
+      if (from >= first && from < first + 2 * (kMany - 1) * 4096) lines.push_back(line);
+    }
+    return lines;
+  };
+  const auto maps = heads("/proc/self/maps");
+  ASSERT_EQ(maps.size(), 2 * (kMany - 1));
+  EXPECT_EQ(heads("/proc/self/smaps"), maps);
+  for (size_t i = 0; i < maps.size(); i++)
+    EXPECT_NE(maps[i].find(i % 2 == 0 ? " r--p " : " rw-p "), std::string::npos) << maps[i];
+  munmap(memory, 2 * kMany * 4096);
+}
+
 TEST(Proc, SizesAgreeWithTheMaps) {
   const std::string maps = test::read_file("/proc/self/maps");
   uint64_t mapped = 0;

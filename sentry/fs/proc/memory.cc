@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "platform/platform.h"
@@ -31,6 +32,30 @@ std::string read_range(Task& reader, const Ref<AddressSpace>& mm, uint64_t from,
   MemoryAccess memory(reader.group(), mm);
   if (!memory.read(UserAddr{from}, text.data(), text.size())) return {};
   return text;
+}
+
+// A guest may have 65,530 mappings, whose text is megabytes: others get the kernel lock in between.
+std::string name_in_pieces(const std::string& maps) {
+  constexpr size_t kPiece = 16 << 10;
+  std::string out;
+  for (size_t at = 0; at < maps.size();) {
+    const size_t last = maps.find('\n', at + kPiece);
+    const size_t end = last == std::string::npos ? maps.size() : last + 1;
+    out += name_mappings(maps.substr(at, end - at));
+    at = end;
+    if (at < maps.size()) yield_kernel_lock();
+  }
+  return out;
+}
+
+// "FROM-TO " in hexadecimal: sscanf(3) would be most of the time that smaps takes.
+bool is_head(const char* line, unsigned long& from, unsigned long& to) {
+  char* at = nullptr;
+  from = strtoul(line, &at, 16);
+  if (at == line || *at != '-') return false;
+  const char* const second = at + 1;
+  to = strtoul(second, &at, 16);
+  return at != second && *at == ' ';
 }
 
 }  // namespace
@@ -74,7 +99,7 @@ Result<std::string> maps_text(const ProcTarget& target, Task&) {
   }
   // Ended meanwhile: as empty as a zombie's.
   if (!text) return std::string();
-  return name_mappings(*text);
+  return name_in_pieces(*text);
 }
 
 Result<std::string> smaps_text(const ProcTarget& target, Task&) {
@@ -86,27 +111,45 @@ Result<std::string> smaps_text(const ProcTarget& target, Task&) {
     text = read_host_proc(*mm, "smaps");
   }
   if (!text) return std::string();
+  // Each mapping starts with a line as in maps, then come "Name: value" lines.
   const uint64_t stub = mm->layout().base;
-  std::string out;
-  bool hidden = true;
-  for (size_t at = 0; at < text->size();) {
-    const size_t end = std::min(text->find('\n', at), text->size() - 1) + 1;
-    const std::string line = text->substr(at, end - at);
-    at = end;
-    // Each mapping starts with a line as in maps, then come "Name: value" lines.
-    unsigned long from = 0, to = 0;
-    if (sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
-      hidden = from >= stub && from < stub + UKS_STUB_REGION;
-      if (!hidden) out += name_mappings(line);
-    } else if (!hidden) {
-      out += line;
+  std::string heads;
+  std::vector<std::string_view> bodies;
+  {
+    Unlocked unlocked;
+    bool hidden = true;
+    for (size_t at = 0; at < text->size();) {
+      const size_t end = std::min(text->find('\n', at), text->size() - 1) + 1;
+      const std::string_view line = std::string_view(*text).substr(at, end - at);
+      unsigned long from = 0, to = 0;
+      if (is_head(text->c_str() + at, from, to)) {
+        hidden = from >= stub && from < stub + UKS_STUB_REGION;
+        if (!hidden) {
+          heads += line;
+          bodies.emplace_back(text->c_str() + end, 0);
+        }
+      } else if (!hidden) {
+        bodies.back() = {bodies.back().data(), bodies.back().size() + line.size()};
+      }
+      at = end;
     }
+  }
+  const std::string named = name_in_pieces(heads);
+  Unlocked unlocked;
+  std::string out;
+  size_t at = 0;
+  for (const std::string_view body : bodies) {
+    const size_t end = std::min(named.find('\n', at), named.size() - 1) + 1;
+    out.append(named, at, end - at).append(body);
+    at = end;
   }
   return out;
 }
 
 Result<std::string> smaps_rollup_text(const ProcTarget& target, Task& reader) {
-  return roll_up(TRY(smaps_text(target, reader)));
+  const std::string smaps = TRY(smaps_text(target, reader));
+  Unlocked unlocked;
+  return roll_up(smaps);
 }
 
 std::string roll_up(const std::string& smaps) {
