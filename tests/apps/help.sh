@@ -57,7 +57,7 @@ offers bash_choice 'auto ptrace trap ' uks exec --platform ''
 offers bash_choice_prefix 'trap ' uks exec --platform t
 offers bash_choice_equals 'trap ' uks exec --platform = t
 offers bash_subcommand 'exec ' uks e
-offers bash_subcommands 'completion doctor exec man ps ' uks ''
+offers bash_subcommands 'completion doctor exec help man ps ' uks ''
 offers bash_after_global 'doctor ' uks --log-level debug d
 offers bash_path 'a file dir other ' uks exec --ro ''
 offers bash_strace_file 'other ' uks exec --strace = o
@@ -97,5 +97,9 @@ refused completion_for_csh csh completion csh
 refused man_with_a_word 'too many' man uks
 refused doctor_with_a_word 'too many' doctor x
 refused ps_unknown_flag 'unknown flag --all (see `uks ps --help`)' ps --all
+for command in '' exec doctor ps completion man; do
+  check "help_${command:-uks}_is_its_--help" bash -c '[[ -n $("$1" help $2) && $("$1" help $2) == "$("$1" $2 --help)" ]]' _ "$UKS" "$command"
+done
+refused help_of_nothing 'there is no subcommand nothing' help nothing
 refused help_with_value 'help' --help=roff
 finish

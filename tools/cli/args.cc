@@ -254,6 +254,12 @@ ParsedArgs parse_other(const Command& command, const Strings& args, size_t begin
   if (name == "doctor") return doctor;
   if (name == "ps") return ps;
   if (name == "man") return PrintText{man_page()};
+  if (name == "help") {
+    if (words == 0) return PrintText{help_text(main_command())};
+    const Command* about = find_subcommand(args[end]);
+    if (!about) return UsageError{"help: there is no subcommand " + args[end]};
+    return PrintText{help_text(*about)};
+  }
   if (words == 0) return UsageError{name + ": for which shell? bash, zsh or fish"};
   auto script = completion_script(args[end]);
   if (!script) return UsageError{name + ": " + args[end] + " is none of bash, zsh, fish"};

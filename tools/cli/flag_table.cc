@@ -140,6 +140,7 @@ constexpr std::array<std::string_view, 1> kDoctorSynopses = {"doctor [--json]"};
 constexpr std::array<std::string_view, 1> kPsSynopses = {"ps [--processes] [--json]"};
 constexpr std::array<std::string_view, 1> kCompletionSynopses = {"completion SHELL"};
 constexpr std::array<std::string_view, 1> kManSynopses = {"man"};
+constexpr std::array<std::string_view, 1> kHelpSynopses = {"help [SUBCOMMAND]"};
 
 constexpr std::array kExecExamples = {
     Example{"uks exec -- make test",
@@ -160,6 +161,7 @@ constexpr std::array kPsExamples = {
 constexpr std::array kCompletionExamples = {
     Example{"source <(uks completion bash)", "Completion in the running bash."}};
 constexpr std::array kManExamples = {Example{"uks man | man -l -", "The manual page."}};
+constexpr std::array kHelpExamples = {Example{"uks help exec", "The flags of exec."}};
 
 constexpr Command kMain = {
     "",
@@ -201,6 +203,9 @@ constexpr std::array kSubcommands = {
             "bash zsh fish", kCompletionExamples},
     Command{"man", kManSynopses, "print the manual page as roff source",
             "Prints the manual page uks(1).\n", kHelpOnly, "", kManExamples},
+    Command{"help", kHelpSynopses, "print the help of uks or of a subcommand",
+            "Prints what `uks --help' or `uks SUBCOMMAND --help' prints.\n", kHelpOnly,
+            "exec doctor ps completion man", kHelpExamples},
 };
 
 constexpr std::array kExitCodes = {
