@@ -311,8 +311,10 @@ class PlatformClient {
   virtual void on_started(GuestThread& thread) = 0;
   // The host process died under this thread; `thread` is destroyed after the call.
   virtual void on_gone(GuestThread& thread) = 0;
-  // A stub came into the pool.
+  // A stub is in the pool: one of those that wait for one may take it.
   virtual void on_pool_refilled() = 0;
+  // Whether anybody waits for a stub.
+  virtual bool awaits_stub() const = 0;
   // Before the lock is dropped: runs what became runnable.
   virtual void run_pending() = 0;
   // Calls Platform::sweep once in so many milliseconds, unless a call is already due earlier.

@@ -287,6 +287,11 @@ void TrapPlatform::reap(Notifier& notifier, pid_t pid) {
 
 void TrapPlatform::unlock_and_flush() {
   client_->run_pending();
+  // Who was woken for a stub may have ended since, or have been woken for two.
+  for (size_t n = pool_.size(); n > 0 && client_->awaits_stub(); n--) {
+    client_->on_pool_refilled();
+    client_->run_pending();
+  }
   refill();
   unlock_and_send();
 }
@@ -521,7 +526,9 @@ void TrapPlatform::thaw(AddressSpace& mm) {
 // ---- The pool
 
 void TrapPlatform::refill() {
-  for (size_t tried = 0; tried < shards_.size() && pool_.size() + in_the_making_ < pool_size_;
+  // Whoever takes the last stub may say that no more are needed: others may wait for theirs.
+  const size_t wanted = client_->awaits_stub() ? std::max(pool_size_, full_pool_) : pool_size_;
+  for (size_t tried = 0; tried < shards_.size() && pool_.size() + in_the_making_ < wanted;
        tried++) {
     // In turn, or all processes but the first few would share one listener.
     Shard& shard = *shards_[next_shard_];

@@ -28,6 +28,7 @@ class Dispatcher final : public PlatformClient {
   void on_started(GuestThread& thread) override;
   void on_gone(GuestThread& thread) override;
   void on_pool_refilled() override;
+  bool awaits_stub() const override { return !kernel_.stub_waiters.empty(); }
   void run_pending() override;
   void sweep_later(int64_t milliseconds) override;
   void on_fatal(const char* reason) override;

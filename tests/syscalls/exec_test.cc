@@ -1,9 +1,12 @@
 // execve and execveat: images, scripts, what survives, errors.
+#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "tests/syscalls/test_util.h"
 
@@ -413,6 +416,28 @@ TEST(Execve, ThreeHundredInALoop) {
               }),
               0);
   }
+}
+
+// A program that never forks: each child shares its memory until it executes (vfork).
+TEST(Execve, ThreadsSpawnAtTheSameTime) {
+  std::vector<std::thread> threads;
+  std::atomic<int> ended{0};
+  for (int t = 0; t < 4; t++) {
+    threads.emplace_back([&] {
+      std::string self = "/proc/self/exe", mode = "--helper", helper = "count_args";
+      char* argv[] = {self.data(), mode.data(), helper.data(), nullptr};
+      for (int i = 0; i < 40; i++) {
+        pid_t pid = -1;
+        int status = -1;
+        ASSERT_EQ(posix_spawn(&pid, self.c_str(), nullptr, nullptr, argv, environ), 0);
+        ASSERT_EQ(waitpid(pid, &status, 0), pid);
+        EXPECT_EQ(WEXITSTATUS(status), 10);
+        ended++;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ended, 160);
 }
 
 TEST(Execve, WritingARunningProgramIsRefused) {
