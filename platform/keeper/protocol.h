@@ -28,8 +28,10 @@ enum class Op : uint32_t {
                      // first process)
   kWindowSize = 34,  // the terminal changed size
   kTimeout = 35,     // --timeout is over: SIGTERM now; the keeper kills all a second later
-  kPrepare = 36,     // the first message. `text`: the platform asked for and the log level, each
-                     // with its NUL
+  kOrphaned = 37,  // uks is in the background and cannot be stopped (kStopped): what would stop it
+                   // is EIO
+  kPrepare = 36,   // the first message. `text`: the platform asked for and the log level, each
+                   // with its NUL
 };
 
 struct Message {

@@ -22,6 +22,7 @@
 #include "platform/trap/listener.h"
 #include "sentry/boot/host_texts.h"
 #include "sentry/boot/main.h"
+#include "sentry/fs/host/caller.h"
 #include "sentry/fs/host/host_file.h"
 #include "sentry/fs/host/tty_node.h"
 #include "sentry/task/close_later.h"
@@ -342,6 +343,7 @@ int Boot::run(const std::string& platform) {
     if (n > 0 && name[0] == '/') stdio_names_[fd].assign(name, static_cast<size_t>(n));
   }
   host_texts_ = read_host_texts();
+  watch_caller();
   keeper_ = std::make_unique<keeper::Channel>(UniqueFd(keeper::kKeeperFd));
   if (!make_platform(platform)) return 125;
   // From here on there are threads; the zygotes exist, and no guest runs before the filter is in
@@ -412,6 +414,9 @@ void Boot::on_keeper(const keeper::Message& message) {
       return;
     case keeper::Op::kWindowSize:
       (void)signal_foreground(kernel_, SIGWINCH);
+      return;
+    case keeper::Op::kOrphaned:
+      note_caller_is_orphaned();
       return;
     case keeper::Op::kTimeout:
       info.signo = SIGTERM;

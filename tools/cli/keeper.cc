@@ -173,7 +173,8 @@ void Keeper::answer(const Message& message, Result<UniqueFd> fd) {
 
 void Keeper::handle_stopped(int signo) {
   terminal_.leave();
-  stop_self(signo);
+  const bool could = stop_self(signo);
+  if (!could) send(Op::kOrphaned, 0);
   terminal_.enter();
   send(Op::kWindowSize, 0);
   send(Op::kSignal, SIGCONT);

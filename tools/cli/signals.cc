@@ -1,8 +1,13 @@
 // Signal set-up of the keeper.
 #include "tools/cli/signals.h"
 
+#include <fcntl.h>
 #include <sys/signalfd.h>
+#include <termios.h>
 #include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 namespace uks::cli {
 namespace {
@@ -44,9 +49,29 @@ Result<SignalState> take_signals() {
   return state;
 }
 
-void stop_self(int signo) {
+namespace {
+
+// In the background the host's own check stops the whole job, again and again until it is in the
+// foreground. False: EIO, it cannot be stopped.
+bool wait_for_foreground(int terminal, int signo) {
+  for (;;) {
+    char none;
+    const ssize_t r = signo == SIGTTIN ? ::read(terminal, &none, 0) : ::tcdrain(terminal);
+    if (r >= 0 || errno != EINTR) return r >= 0 || errno != EIO;
+  }
+}
+
+}  // namespace
+
+bool stop_self(int signo) {
   const bool known = signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
   const int stop = known ? signo : SIGSTOP;
+  const UniqueFd terminal(signo == SIGTTIN || signo == SIGTTOU
+                              ? ::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)
+                              : -1);
+  const pid_t foreground = terminal ? ::tcgetpgrp(terminal.get()) : -1;
+  const bool in_background = foreground > 0 && foreground != ::getpgrp();
+  bool could = true;
   struct sigaction old;
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
@@ -54,8 +79,9 @@ void stop_self(int signo) {
   sigset_t set, old_mask;
   ::sigemptyset(&set);
   ::sigaddset(&set, stop);
-  ::raise(stop);
-  ::sigprocmask(SIG_UNBLOCK, &set, &old_mask);  // stops here
+  if (!in_background) ::raise(stop);
+  ::sigprocmask(SIG_UNBLOCK, &set, &old_mask);                            // stops here
+  if (in_background) could = wait_for_foreground(terminal.get(), signo);  // or here
   ::sigprocmask(SIG_SETMASK, &old_mask, nullptr);
   ::sigaction(stop, &old, nullptr);
   // The SIGCONT that ended the stop is known already.
@@ -63,6 +89,7 @@ void stop_self(int signo) {
   ::sigaddset(&set, SIGCONT);
   const timespec now = {};
   ::sigtimedwait(&set, nullptr, &now);
+  return could;
 }
 
 }  // namespace uks::cli

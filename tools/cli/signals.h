@@ -21,7 +21,9 @@ struct SignalState {
 Result<SignalState> take_signals();
 
 // Stops this process the way `signo` (a stop signal) does; returns when it is continued. Does
-// nothing in an orphaned process group, as the kernel has it for all but SIGSTOP.
-void stop_self(int signo);
+// nothing in an orphaned process group, as the kernel has it for all but SIGSTOP. For SIGTTIN and
+// SIGTTOU in the background the whole job stops, until it is in the foreground. False: it is in the
+// background and cannot be stopped, so that the terminal is not for it (EIO).
+bool stop_self(int signo);
 
 }  // namespace uks::cli

@@ -44,7 +44,7 @@ void Terminal::leave() {
   for (int fd = 0; fd < 3; ++fd) {
     Saved& saved = saved_[static_cast<size_t>(fd)];
     termios modes;
-    if (saved.callers && ::tcgetattr(fd, &modes) == 0) saved.guests = modes;
+    if (saved.callers && may_change(fd) && ::tcgetattr(fd, &modes) == 0) saved.guests = modes;
   }
   restore();
 }
@@ -52,10 +52,11 @@ void Terminal::leave() {
 void Terminal::enter() {
   for (int fd = 0; fd < 3; ++fd) {
     Saved& saved = saved_[static_cast<size_t>(fd)];
-    if (!saved.guests) continue;
+    if (!saved.callers) continue;
     // The shell may have changed the modes meanwhile (stty): those are what an exit puts back.
     termios modes;
     if (may_change(fd) && ::tcgetattr(fd, &modes) == 0) saved.callers = modes;
+    if (!saved.guests) continue;
     apply(fd, *saved.guests);
     saved.guests.reset();
   }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "sentry/fs/host/caller.h"
 #include "sentry/fs/host/host_file.h"
 #include "sentry/task/kernel.h"
 #include "sentry/task/kernel_lock.h"
@@ -55,10 +56,14 @@ Result<Ref<File>> Terminal::open_again(Task&, Path path, int flags) {
 void Terminal::keep_stream(Ref<HostStream> stream) { stream_ = std::move(stream); }
 void Terminal::on_release() { stream_ = nullptr; }
 
+Result<void> Terminal::check_background(Task& task, int sig) {
+  TRY(Tty::check_background(task, sig));
+  if (!controls(task) || !caller_is_in_background(device_)) return {};
+  return stop_background(task, sig, caller_is_orphaned());
+}
+
 Result<void> Terminal::check_write(Task& task, int host_fd) {
   if (!controls(task)) return {};
-  const pid_t foreground = task.group().session->foreground_pgid;
-  if (foreground == 0 || foreground == task.group().pgid) return {};
   std::array<char, 64> termios{};
   if (::ioctl(host_fd, TCGETS, termios.data()) < 0) return {};
   uint32_t local_flags = 0;

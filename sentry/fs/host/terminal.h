@@ -13,6 +13,9 @@ class Terminal final : public Tty {
 
   uint64_t device() const override { return device_; }
   Result<Ref<File>> open_again(Task& task, Path path, int flags) override;
+  // Also where the sandbox is a background job of the shell outside: the guest's process group
+  // stops, and uks with it, if it is the first one (keeper::Op::kStopped).
+  Result<void> check_background(Task& task, int sig) override;
   // Writes are only checked with TOSTOP set. `host_fd`: where to ask.
   Result<void> check_write(Task& task, int host_fd);
   // What /dev/tty leads to while this controls a session.

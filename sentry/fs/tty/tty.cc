@@ -34,13 +34,16 @@ Result<void> Tty::check_background(Task& task, int sig) {
   ThreadGroup& group = task.group();
   const pid_t foreground = group.session->foreground_pgid;
   if (foreground == 0 || foreground == group.pgid) return {};
+  return stop_background(task, sig, task.kernel().is_orphaned_pgrp(group));
+}
+
+Result<void> Tty::stop_background(Task& task, int sig, bool orphaned) {
   if (ignores_or_blocks(task, sig)) {
     if (sig == SIGTTIN) return Err(EIO);
     return {};
   }
-  Kernel& kernel = task.kernel();
-  if (kernel.is_orphaned_pgrp(group)) return Err(EIO);
-  kernel.send_signal_to_pgrp(group.pgid, kernel_signal(sig));
+  if (orphaned) return Err(EIO);
+  task.kernel().send_signal_to_pgrp(task.group().pgid, kernel_signal(sig));
   return Err(kRestartSys);
 }
 

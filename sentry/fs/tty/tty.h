@@ -23,7 +23,7 @@ class Tty : public RefCounted {
   bool controls(Task& task) const;
   // Whether the task may go on, as __tty_check_change(): a background process group gets `sig`
   // (SIGTTIN, SIGTTOU) and the call is to be restarted; EIO where that cannot be.
-  Result<void> check_background(Task& task, int sig);
+  virtual Result<void> check_background(Task& task, int sig);
 
   // TIOCGPGRP, TIOCSPGRP, TIOCGSID, TIOCSCTTY, TIOCNOTTY; ENOTTY for all others. `master`: asked
   // through the other end of a pseudo terminal, which controls nobody.
@@ -42,6 +42,8 @@ class Tty : public RefCounted {
  protected:
   // The session let go.
   virtual void on_release() {}
+  // What happens to a task of a background process group. `orphaned`: nobody can continue it.
+  static Result<void> stop_background(Task& task, int sig, bool orphaned);
 
  private:
   friend void leave_terminal(ThreadGroup& group);
