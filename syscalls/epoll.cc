@@ -31,10 +31,10 @@ Result<int64_t> wait(Task& task, int epfd, UserOut out, int max,
   // What cannot be written is not taken. After a wait it may be different.
   const size_t writable = task.thread ? task.thread->probed() / sizeof(GuestEpollEvent) : 0;
   if (writable < most && task.thread && task.thread->probe_fault() && !task.call().woken) {
-    if (writable == 0 && epoll.poll_events() & EPOLLIN) return Err(EFAULT);
+    if (writable == 0 && epoll.poll_events_for(task) & EPOLLIN) return Err(EFAULT);
     most = std::max<size_t>(writable, 1);
   }
-  auto events = epoll.collect(most, used);
+  auto events = epoll.collect(task, most, used);
   if (!events.empty()) {
     const size_t bytes = events.size() * sizeof(GuestEpollEvent);
     // Events that are told once are written at once where it is not known that they can be: the
@@ -85,10 +85,10 @@ Result<int64_t> sys_epoll_ctl(Task& task, int epfd, int op, int fd, UserIn event
   auto& epoll = static_cast<Epoll&>(*file);
   switch (op) {
     case EPOLL_CTL_ADD:
-      TRY(epoll.add(fd, *target, event));
+      TRY(epoll.add(task, fd, *target, event));
       return 0;
     case EPOLL_CTL_MOD:
-      TRY(epoll.modify(fd, *target, event));
+      TRY(epoll.modify(task, fd, *target, event));
       return 0;
     case EPOLL_CTL_DEL:
       TRY(epoll.remove(fd, *target));

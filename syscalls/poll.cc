@@ -77,12 +77,12 @@ Ref<File> pollable(Task& task, int fd) {
 }
 
 // Looks at every file; returns how many entries have something.
-int64_t look_once(PollCall& poll, bool yields) {
+int64_t look_once(Task& task, PollCall& poll, bool yields) {
   int64_t count = 0;
   size_t looked = 0;
   for (auto& e : poll.entries) {
     if (yields && ++looked % kEntriesAtOnce == 0) yield_kernel_lock();
-    if (e.file) e.found = e.file->poll_events() & e.mask;
+    if (e.file) e.found = e.file->poll_events_for(task) & e.mask;
     if (e.found) count++;
   }
   return count;
@@ -92,7 +92,7 @@ void watch(Task& task, PollCall& poll) {
   size_t added = 0;
   for (auto& e : poll.entries) {
     if (++added % kEntriesAtOnce == 0) yield_kernel_lock();
-    WaitQueue* queue = e.file ? e.file->wait_queue() : nullptr;
+    WaitQueue* queue = e.file ? e.file->wait_queue_for(task) : nullptr;
     if (!queue) continue;
     BigWaiter& waiter = poll.waiters.try_emplace(queue, task, poll).first->second;
     if ((waiter.events | e.mask) == waiter.events) continue;
@@ -102,24 +102,25 @@ void watch(Task& task, PollCall& poll) {
 }
 
 int64_t look(Task& task, PollCall& poll) {
-  if (!poll.is_big()) return look_once(poll, false);
-  if (poll.zero_timeout) return look_once(poll, true);
+  if (!poll.is_big()) return look_once(task, poll, false);
+  if (poll.zero_timeout) return look_once(task, poll, true);
   if (poll.waiters.empty()) watch(task, poll);
   constexpr int kTries = 4;  // while others keep making files ready and unready
   for (int i = 0; i < kTries; i++) {
     poll.touched = false;
-    if (const int64_t count = look_once(poll, true)) return count;
+    if (const int64_t count = look_once(task, poll, true)) return count;
     if (!poll.touched) return 0;
   }
-  return look_once(poll, false);
+  return look_once(task, poll, false);
 }
 
 // Where to wait for each file; entries of one file share a place.
-std::vector<WaitOn> wait_list(const PollCall& poll) {
+std::vector<WaitOn> wait_list(Task& task, const PollCall& poll) {
   std::vector<WaitOn> queues;
   queues.reserve(poll.entries.size());
   for (const auto& e : poll.entries) {
-    if (e.file && e.file->wait_queue()) queues.push_back({e.file->wait_queue(), e.mask});
+    WaitQueue* queue = e.file ? e.file->wait_queue_for(task) : nullptr;
+    if (queue) queues.push_back({queue, e.mask});
   }
   constexpr size_t kFew = 16;
   if (queues.size() <= kFew) return queues;
@@ -142,8 +143,8 @@ Result<int64_t> wait(Task& task, PollCall& poll, int interrupted) {
   CallState& call = task.call();
   if (task.has_deliverable_signal()) return Err(interrupted);
   if (call.timed_out || poll.zero_timeout) return 0;
-  return Err(task.block(poll.is_big() ? std::vector<WaitOn>() : wait_list(poll), call.deadline,
-                        interrupted));
+  return Err(task.block(poll.is_big() ? std::vector<WaitOn>() : wait_list(task, poll),
+                        call.deadline, interrupted));
 }
 
 void set_timeout(Task& task, PollCall& poll, int64_t ns) {

@@ -50,10 +50,25 @@ Result<Ref<File>> writable_file(Task& task, int fd) {
   return file;
 }
 
-Result<void> check_position(const File& file, int64_t pos) {
+// A stream is refused before its access mode is looked at (ksys_pread64(), do_preadv()).
+Result<Ref<File>> positioned_file(Task& task, int fd, int64_t pos) {
   if (pos < 0) return Err(EINVAL);
-  if (!file.seekable()) return Err(ESPIPE);
-  return {};
+  Ref<File> file = TRY(task.call_file(fd));
+  if (file->flags() & O_PATH) return Err(EBADF);
+  if (!file->positioned()) return Err(ESPIPE);
+  return file;
+}
+
+Result<Ref<File>> file_to_pread(Task& task, int fd, int64_t pos) {
+  Ref<File> file = TRY(positioned_file(task, fd, pos));
+  if (!file->readable()) return Err(EBADF);
+  return file;
+}
+
+Result<Ref<File>> file_to_pwrite(Task& task, int fd, int64_t pos) {
+  Ref<File> file = TRY(positioned_file(task, fd, pos));
+  if (!file->writable()) return Err(EBADF);
+  return file;
 }
 
 // Waits on the file's queue for `events`; under a socket's time-out a signal is EINTR
@@ -64,11 +79,11 @@ Errno wait_for_file(Task& task, File& file, uint32_t events) {
     const Socket& socket = static_cast<SocketFile&>(file).socket();
     timeout = events & EPOLLOUT ? socket.send_timeout() : socket.receive_timeout();
   }
-  if (!timeout) return task.block({{file.wait_queue(), events}});
+  if (!timeout) return task.block({{file.wait_queue_for(task), events}});
   CallState& call = task.call();
   if (call.timed_out || *timeout == 0) return Errno{EAGAIN};
   if (!call.deadline) call.deadline = deadline_from_relative_ns(*timeout);
-  return task.block({{file.wait_queue(), events}}, call.deadline, EINTR);
+  return task.block({{file.wait_queue_for(task), events}}, call.deadline, EINTR);
 }
 
 constexpr size_t kStreamAhead = 65536;
@@ -196,16 +211,12 @@ Result<int64_t> sys_write(Task& task, int fd, UserIn buf, uint64_t count) {
 }
 
 Result<int64_t> sys_pread64(Task& task, int fd, UserOut buf, uint64_t count, int64_t offset) {
-  if (offset < 0) return Err(EINVAL);
-  Ref<File> file = TRY(readable_file(task, fd));
-  TRY(check_position(*file, offset));
+  Ref<File> file = TRY(file_to_pread(task, fd, offset));
   return do_read(task, *file, TRY(one_range(buf, count)), offset);
 }
 
 Result<int64_t> sys_pwrite64(Task& task, int fd, UserIn buf, uint64_t count, int64_t offset) {
-  if (offset < 0) return Err(EINVAL);
-  Ref<File> file = TRY(writable_file(task, fd));
-  TRY(check_position(*file, offset));
+  Ref<File> file = TRY(file_to_pwrite(task, fd, offset));
   return do_write(task, *file, TRY(one_range(buf, count)), offset);
 }
 
@@ -226,9 +237,7 @@ Result<int64_t> sys_preadv(Task& task, int fd, UserIn iov, uint64_t iovcnt, uint
                            uint64_t pos_high) {
   (void)pos_high;
   int64_t pos = static_cast<int64_t>(pos_low);
-  if (pos < 0) return Err(EINVAL);
-  Ref<File> file = TRY(readable_file(task, fd));
-  TRY(check_position(*file, pos));
+  Ref<File> file = TRY(file_to_pread(task, fd, pos));
   if (iovcnt > UIO_MAXIOV) return Err(EINVAL);
   return do_read(task, *file, TRY(task.copy_in_iovec(iov, static_cast<int>(iovcnt))), pos);
 }
@@ -237,9 +246,7 @@ Result<int64_t> sys_pwritev(Task& task, int fd, UserIn iov, uint64_t iovcnt, uin
                             uint64_t pos_high) {
   (void)pos_high;
   int64_t pos = static_cast<int64_t>(pos_low);
-  if (pos < 0) return Err(EINVAL);
-  Ref<File> file = TRY(writable_file(task, fd));
-  TRY(check_position(*file, pos));
+  Ref<File> file = TRY(file_to_pwrite(task, fd, pos));
   if (iovcnt > UIO_MAXIOV) return Err(EINVAL);
   return do_write(task, *file, TRY(task.copy_in_iovec(iov, static_cast<int>(iovcnt))), pos);
 }
@@ -250,13 +257,10 @@ Result<int64_t> sys_preadv2(Task& task, int fd, UserIn iov, uint64_t iovcnt, uin
   if (static_cast<int64_t>(pos_low) != -1) {
     if (!(flags & RWF_NOWAIT)) return sys_preadv(task, fd, iov, iovcnt, pos_low, pos_high);
   }
-  Ref<File> file = TRY(readable_file(task, fd));
-  if (iovcnt > UIO_MAXIOV) return Err(EINVAL);
   std::optional<int64_t> pos;
-  if (static_cast<int64_t>(pos_low) != -1) {
-    pos = static_cast<int64_t>(pos_low);
-    TRY(check_position(*file, *pos));
-  }
+  if (static_cast<int64_t>(pos_low) != -1) pos = static_cast<int64_t>(pos_low);
+  Ref<File> file = TRY(pos ? file_to_pread(task, fd, *pos) : readable_file(task, fd));
+  if (iovcnt > UIO_MAXIOV) return Err(EINVAL);
   return do_read(task, *file, TRY(task.copy_in_iovec(iov, static_cast<int>(iovcnt))), pos, flags);
 }
 
@@ -265,13 +269,10 @@ Result<int64_t> sys_pwritev2(Task& task, int fd, UserIn iov, uint64_t iovcnt, ui
   (void)pos_high;
   if (flags & ~kRwfKnown) return Err(EOPNOTSUPP);
   if ((flags & RWF_APPEND) && (flags & RWF_NOAPPEND)) return Err(EINVAL);
-  Ref<File> file = TRY(writable_file(task, fd));
-  if (iovcnt > UIO_MAXIOV) return Err(EINVAL);
   std::optional<int64_t> pos;
-  if (static_cast<int64_t>(pos_low) != -1) {
-    pos = static_cast<int64_t>(pos_low);
-    TRY(check_position(*file, *pos));
-  }
+  if (static_cast<int64_t>(pos_low) != -1) pos = static_cast<int64_t>(pos_low);
+  Ref<File> file = TRY(pos ? file_to_pwrite(task, fd, *pos) : writable_file(task, fd));
+  if (iovcnt > UIO_MAXIOV) return Err(EINVAL);
   return do_write(task, *file, TRY(task.copy_in_iovec(iov, static_cast<int>(iovcnt))), pos, flags);
 }
 

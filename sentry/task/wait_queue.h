@@ -20,6 +20,7 @@ class Waiter {
 
   void unregister();
   bool registered() const { return queue_ != nullptr; }
+  WaitQueue* queue() const { return queue_; }
 
  private:
   friend class WaitQueue;

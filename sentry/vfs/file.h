@@ -91,6 +91,8 @@ class File : public RefCounted {
   virtual Result<size_t> pread(Task& task, IoSink& sink, int64_t pos);
   virtual Result<size_t> pwrite(Task& task, IoSource& source, int64_t pos);
   virtual bool seekable() const { return false; }
+  // Whether pread() and pwrite() are asked at all (FMODE_PREAD, FMODE_PWRITE).
+  virtual bool positioned() const { return seekable(); }
   // lseek(2) with SEEK_SET/CUR/END/DATA/HOLE. Returns the new position.
   virtual Result<int64_t> seek(Task& task, int64_t offset, int whence);
   // Directory entries from the current position on, which it advances. ENOTDIR.
@@ -101,6 +103,9 @@ class File : public RefCounted {
   // The queue woken when poll_events() may have changed; null: always ready, cannot be in epoll
   // (EPERM).
   virtual WaitQueue* wait_queue() { return nullptr; }
+  // The same, as the calling task sees it: a signalfd is about the signals of who asks.
+  virtual uint32_t poll_events_for(Task&) { return poll_events(); }
+  virtual WaitQueue* wait_queue_for(Task&) { return wait_queue(); }
 
   virtual Result<int64_t> ioctl(Task& task, uint32_t request, uint64_t arg);
   // `prot`: PROT_* asked for; `shared`: MAP_SHARED. ENODEV.

@@ -1,5 +1,12 @@
 // read, write, pread64, pwrite64, vectors, lseek.
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 
 #include "tests/syscalls/test_util.h"
@@ -220,6 +227,75 @@ TEST(DevUrandom, GivesBytes) {
     EXPECT_EQ(read(fd, b, 32), 32);
     EXPECT_NE(memcmp(a, b, 32), 0);
   }
+}
+
+void expect_no_positioned_io(int fd, const char* what) {
+  SCOPED_TRACE(what);
+  char c = 0;
+  iovec v{&c, 1};
+  EXPECT_ERRNO(pread(fd, &c, 1, 0), ESPIPE);
+  EXPECT_ERRNO(pread(fd, &c, 0, 0), ESPIPE);
+  EXPECT_ERRNO(pread(fd, &c, 1, -1), EINVAL);
+  EXPECT_ERRNO(preadv(fd, &v, 1, 0), ESPIPE);
+  EXPECT_ERRNO(preadv2(fd, &v, 1, 0, 0), ESPIPE);
+  EXPECT_ERRNO(pwrite(fd, &c, 1, 0), ESPIPE);
+  EXPECT_ERRNO(pwrite(fd, &c, 0, 0), ESPIPE);
+  EXPECT_ERRNO(pwritev(fd, &v, 1, 0), ESPIPE);
+  EXPECT_ERRNO(pwritev2(fd, &v, 1, 0, 0), ESPIPE);
+}
+
+// noop_llseek(): any offset is taken and changes nothing.
+TEST(Lseek, OfAnonymousObjectsIsTakenAndIgnored) {
+  sigset_t none;
+  sigemptyset(&none);
+  const struct {
+    const char* what;
+    int fd;
+  } kinds[] = {{"eventfd", eventfd(0, EFD_NONBLOCK)},
+               {"timerfd", timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK)},
+               {"epoll", epoll_create1(0)},
+               {"signalfd", signalfd(-1, &none, SFD_NONBLOCK)},
+               {"inotify", inotify_init1(IN_NONBLOCK)}};
+  for (const auto& [what, number] : kinds) {
+    SCOPED_TRACE(what);
+    Fd fd(number);
+    ASSERT_OK(number);
+    for (const int whence : {SEEK_SET, SEEK_CUR, SEEK_END, SEEK_DATA, SEEK_HOLE}) {
+      EXPECT_EQ(lseek(fd, 5, whence), 0);
+      EXPECT_EQ(lseek(fd, -1, whence), 0);
+    }
+    EXPECT_ERRNO(lseek(fd, 0, 99), EINVAL);
+    expect_no_positioned_io(fd, what);
+  }
+}
+
+// Also at the end that cannot be read, or written, at all: the position is looked at first.
+TEST(Lseek, OfStreamsIsEspipe) {
+  int p[2], s[2];
+  ASSERT_OK(pipe(p));
+  ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM, 0, s));
+  Fd r(p[0]), w(p[1]), a(s[0]), b(s[1]);
+  Fd ptmx(open("/dev/ptmx", O_RDWR | O_NOCTTY));
+  ASSERT_OK(static_cast<int>(ptmx));
+  for (const int fd : {p[0], p[1], s[0], static_cast<int>(ptmx)}) {
+    for (const int whence : {SEEK_SET, SEEK_CUR, SEEK_END, SEEK_DATA, SEEK_HOLE})
+      EXPECT_ERRNO(lseek(fd, 0, whence), ESPIPE);
+    EXPECT_ERRNO(lseek(fd, 0, 99), EINVAL);
+    expect_no_positioned_io(fd, "stream");
+  }
+}
+
+// A pidfd is a file of pidfs since Linux 6.9, an anonymous object before.
+TEST(Lseek, OfPidfdIsEspipe) {
+  Fd fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  ASSERT_OK(static_cast<int>(fd));
+  EXPECT_ERRNO(lseek(fd, 0, SEEK_CUR), ESPIPE);
+  char c = 0;
+  EXPECT_EQ(pread(fd, &c, 1, 0), -1);
+  EXPECT_TRUE(errno == EINVAL || errno == ESPIPE) << errno;
+  EXPECT_EQ(pwrite(fd, &c, 1, 0), -1);
+  EXPECT_TRUE(errno == EINVAL || errno == ESPIPE) << errno;
+  EXPECT_ERRNO(read(fd, &c, 1), EINVAL);
 }
 
 }  // namespace

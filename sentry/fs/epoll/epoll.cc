@@ -59,11 +59,10 @@ void Epoll::clear_ready(EpollItem& item) {
   ready_.erase(item.ready_position_);
 }
 
-void Epoll::watch(EpollItem& item) {
-  WaitQueue* queue = item.file_.wait_queue();
+void Epoll::watch(Task& task, EpollItem& item, WaitQueue* queue) {
   if (!queue) return;
   queue->add(item, item.events_ & ~kPrivateBits);
-  if (item.file_.poll_events() & item.events_ & ~kPrivateBits) set_ready(item);
+  if (item.file_.poll_events_for(task) & item.events_ & ~kPrivateBits) set_ready(item);
 }
 
 std::optional<int> Epoll::depth_below(const Epoll* target, int budget) const {
@@ -119,7 +118,7 @@ bool Epoll::paths_below_fit() const {
   return true;
 }
 
-Result<void> Epoll::add(int fd, File& file, GuestEpollEvent event) {
+Result<void> Epoll::add(Task& task, int fd, File& file, GuestEpollEvent event) {
   if (&file == this) return Err(EINVAL);
   if (!file.wait_queue()) return Err(EPERM);
   if (event.events & EPOLLEXCLUSIVE) {
@@ -147,11 +146,11 @@ Result<void> Epoll::add(int fd, File& file, GuestEpollEvent event) {
       return Err(EINVAL);
     }
   }
-  watch(added);
+  watch(task, added, file.wait_queue_for(task));
   return {};
 }
 
-Result<void> Epoll::modify(int fd, File& file, GuestEpollEvent event) {
+Result<void> Epoll::modify(Task& task, int fd, File& file, GuestEpollEvent event) {
   if (&file == this) return Err(EINVAL);
   if (!file.wait_queue()) return Err(EPERM);
   if (event.events & EPOLLEXCLUSIVE) return Err(EINVAL);
@@ -161,7 +160,7 @@ Result<void> Epoll::modify(int fd, File& file, GuestEpollEvent event) {
   if (item.events_ & EPOLLEXCLUSIVE) return Err(EINVAL);
   item.events_ = event.events | EPOLLERR | EPOLLHUP;
   item.data_ = event.data;
-  watch(item);
+  watch(task, item, item.queue());
   return {};
 }
 
@@ -171,22 +170,23 @@ Result<void> Epoll::remove(int fd, File& file) {
   return items_.erase({fd, &file}) ? Result<void>() : Err(ENOENT);
 }
 
-uint32_t Epoll::poll_events() {
+uint32_t Epoll::poll_events_for(Task& task) {
   for (auto it = ready_.begin(); it != ready_.end();) {
     EpollItem& item = **it++;
-    if (item.file_.poll_events() & item.events_ & ~kPrivateBits) return EPOLLIN | EPOLLRDNORM;
+    if (item.file_.poll_events_for(task) & item.events_ & ~kPrivateBits)
+      return EPOLLIN | EPOLLRDNORM;
     clear_ready(item);
   }
   return 0;
 }
 
-std::vector<GuestEpollEvent> Epoll::collect(size_t max, std::vector<Used>& used) {
+std::vector<GuestEpollEvent> Epoll::collect(Task& task, size_t max, std::vector<Used>& used) {
   std::vector<GuestEpollEvent> events;
   // Level-triggered items go back to the end, so each is looked at once.
   size_t left = ready_.size();
   while (left-- > 0 && events.size() < max) {
     EpollItem& item = *ready_.front();
-    const uint32_t happened = item.file_.poll_events() & item.events_ & ~kPrivateBits;
+    const uint32_t happened = item.file_.poll_events_for(task) & item.events_ & ~kPrivateBits;
     if (!happened) {
       clear_ready(item);
       continue;

@@ -54,14 +54,18 @@ class Epoll final : public File {
   Inode* inode() const override { return inode_.get(); }
   std::string anonymous_name() const override { return "anon_inode:[eventpoll]"; }
   FileKind kind() const override { return FileKind::kEpoll; }
-  uint32_t poll_events() override;
+  Result<int64_t> seek(Task&, int64_t, int) override { return pos; }  // noop_llseek()
+  // Whether anything may be ready; only a task can tell whether it is.
+  uint32_t poll_events() override { return ready_.empty() ? 0u : EPOLLIN | EPOLLRDNORM; }
+  uint32_t poll_events_for(Task& task) override;
   WaitQueue* wait_queue() override { return &queue_; }
   std::string fdinfo() const override;
 
   // epoll_ctl(2). EPERM: the file cannot be polled. ELOOP: a circle, or too deep; EINVAL also: too
-  // many paths of epolls lead to one file. EEXIST, ENOENT, ENOSPC.
-  Result<void> add(int fd, File& file, GuestEpollEvent event);
-  Result<void> modify(int fd, File& file, GuestEpollEvent event);
+  // many paths of epolls lead to one file. EEXIST, ENOENT, ENOSPC. Wakes come from the queue that
+  // the file has for the task which adds it, ever after.
+  Result<void> add(Task& task, int fd, File& file, GuestEpollEvent event);
+  Result<void> modify(Task& task, int fd, File& file, GuestEpollEvent event);
   Result<void> remove(int fd, File& file);
 
   using Key = std::pair<int, File*>;
@@ -70,8 +74,8 @@ class Epoll final : public File {
     Key key;
     uint32_t events;  // as registered
   };
-  // Takes up to `max` events that hold now.
-  std::vector<GuestEpollEvent> collect(size_t max, std::vector<Used>& used);
+  // Takes up to `max` events that hold now, for `task`.
+  std::vector<GuestEpollEvent> collect(Task& task, size_t max, std::vector<Used>& used);
   // They did not reach the guest: they are to be had again.
   void put_back(const std::vector<Used>& used);
 
@@ -80,8 +84,8 @@ class Epoll final : public File {
   friend void forget_epoll_items(File& file);
   void set_ready(EpollItem& item);
   void clear_ready(EpollItem& item);
-  // Registers on the file's queue and looks at once whether it is ready.
-  void watch(EpollItem& item);
+  // Registers on `queue` and looks at once whether the file is ready. Null: does nothing.
+  void watch(Task& task, EpollItem& item, WaitQueue* queue);
   // How many levels of epolls lie below this one; nullopt: `target` is among them, or too many.
   // Each epoll is looked at once a round (`visit_round_`), by however many paths it is reached.
   std::optional<int> depth_below(const Epoll* target, int budget) const;

@@ -14,6 +14,7 @@ class EventFd final : public File {
   std::string anonymous_name() const override { return "anon_inode:[eventfd]"; }
   Result<size_t> read(Task& task, IoSink& sink) override;
   Result<size_t> write(Task& task, IoSource& source) override;
+  Result<int64_t> seek(Task&, int64_t, int) override { return pos; }  // noop_llseek()
   uint32_t poll_events() override;
   WaitQueue* wait_queue() override { return &queue_; }
   std::string fdinfo() const override;

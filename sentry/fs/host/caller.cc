@@ -35,9 +35,9 @@ bool parse_caller_stat(std::string_view text, CallerStat& stat) {
     return false;
   // new_encode_dev()
   const auto number = static_cast<uint32_t>(device);
-  stat.terminal = number == 0 ? 0
-                              : makedev((number >> 8) & 0xfff,
-                                        (number & 0xff) | ((number >> 12) & 0xfff00));
+  stat.terminal =
+      number == 0 ? 0
+                  : makedev((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
   return true;
 }
 

@@ -13,6 +13,10 @@ class PidFd final : public File {
   Inode* inode() const override { return inode_.get(); }
   std::string anonymous_name() const override { return "anon_inode:[pidfd]"; }
   FileKind kind() const override { return FileKind::kPidFd; }
+  // It has a place for positions (pidfs opens it like a file), but nothing to read or write.
+  bool positioned() const override { return true; }
+  Result<size_t> pread(Task&, IoSink&, int64_t) override { return Err(EINVAL); }
+  Result<size_t> pwrite(Task&, IoSource&, int64_t) override { return Err(EINVAL); }
   // Readable once the process has ended.
   uint32_t poll_events() override { return group_->zombie ? EPOLLIN | EPOLLRDNORM : 0; }
   WaitQueue* wait_queue() override { return &group_->exit_events; }

@@ -47,11 +47,8 @@ signalfd_siginfo to_record(const SignalInfo& info) {
 
 }  // namespace
 
-SignalFd::SignalFd(Ref<ThreadGroup> group, SignalMask mask, int flags, Ref<Inode> inode)
-    : File(Path{}, flags),
-      group_(std::move(group)),
-      mask_(mask & ~kUnblockable),
-      inode_(std::move(inode)) {}
+SignalFd::SignalFd(SignalMask mask, int flags, Ref<Inode> inode)
+    : File(Path{}, flags), mask_(mask & ~kUnblockable), inode_(std::move(inode)) {}
 
 SignalFd::~SignalFd() = default;
 
@@ -72,17 +69,17 @@ Result<size_t> SignalFd::read(Task& task, IoSink& sink) {
   return done;
 }
 
-uint32_t SignalFd::poll_events() {
-  SignalMask pending = group_->pending.pending();
-  for (Task* thread : group_->threads) pending |= thread->pending.pending();
-  return pending & mask_ ? EPOLLIN | EPOLLRDNORM : 0u;
+// signalfd_poll()
+uint32_t SignalFd::poll_events_for(Task& task) {
+  const SignalMask pending = task.group().pending.pending() | task.pending.pending();
+  return pending & mask_ ? uint32_t{EPOLLIN} : 0u;
 }
 
 std::string SignalFd::fdinfo() const { return fmt::format("sigmask:\t{:016x}\n", mask_); }
 
-void SignalFd::set_mask(SignalMask mask) {
+void SignalFd::set_mask(Task& task, SignalMask mask) {
   mask_ = mask & ~kUnblockable;
-  group_->signal_events.wake(EPOLLIN | EPOLLRDNORM);
+  task.group().signal_events.wake(EPOLLIN | EPOLLRDNORM);
 }
 
 }  // namespace uks

@@ -6,11 +6,11 @@
 
 namespace uks {
 
-// Reads take the reader's own signals, as on Linux. Readiness has no reader here: it is that of the
-// process which made the descriptor.
+// It has no owner: it reads, and is ready for, the signals of who asks, as on Linux. An epoll hears
+// of those of the process that added it, and then asks for its own caller.
 class SignalFd final : public File {
  public:
-  SignalFd(Ref<ThreadGroup> group, SignalMask mask, int flags, Ref<Inode> inode);
+  SignalFd(SignalMask mask, int flags, Ref<Inode> inode);
   ~SignalFd() override;
 
   Inode* inode() const override { return inode_.get(); }
@@ -18,16 +18,19 @@ class SignalFd final : public File {
   FileKind kind() const override { return FileKind::kSignalFd; }
   // Whole 128-byte records. EINVAL for a buffer with no room for one.
   Result<size_t> read(Task& task, IoSink& sink) override;
-  uint32_t poll_events() override;
-  WaitQueue* wait_queue() override { return &group_->signal_events; }
+  Result<int64_t> seek(Task&, int64_t, int) override { return pos; }  // noop_llseek()
+  uint32_t poll_events() override { return 0; }
+  WaitQueue* wait_queue() override { return &nobody_; }
+  uint32_t poll_events_for(Task& task) override;
+  WaitQueue* wait_queue_for(Task& task) override { return &task.group().signal_events; }
   std::string fdinfo() const override;
 
-  void set_mask(SignalMask mask);
+  void set_mask(Task& task, SignalMask mask);
 
  private:
-  Ref<ThreadGroup> group_;
   SignalMask mask_;
   Ref<Inode> inode_;
+  WaitQueue nobody_;  // says that it can be polled; never woken
 };
 
 }  // namespace uks

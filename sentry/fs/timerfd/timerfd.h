@@ -16,6 +16,7 @@ class TimerFd final : public File {
   std::string anonymous_name() const override { return "anon_inode:[timerfd]"; }
   FileKind kind() const override { return FileKind::kTimerFd; }
   Result<size_t> read(Task& task, IoSink& sink) override;
+  Result<int64_t> seek(Task&, int64_t, int) override { return pos; }  // noop_llseek()
   uint32_t poll_events() override { return expiries_ > 0 ? EPOLLIN | EPOLLRDNORM : 0u; }
   WaitQueue* wait_queue() override { return &queue_; }
   std::string fdinfo() const override;
