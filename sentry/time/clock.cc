@@ -7,15 +7,14 @@
 namespace uks {
 namespace {
 
-// A dynamic CPU clock id: ~pid << 3 | per-thread bit | kind (include/linux/posix-timers.h).
-constexpr bool is_cpu_clock_id(clockid_t clock) { return clock < 0 && (clock & 7) != 3; }
+// A CPU clock's id: ~pid << 3 | per-thread bit | kind (include/linux/posix-timers_types.h).
 constexpr int kPerThread = 4;
+constexpr int kKindMask = 3;
 
 // EINVAL when the host cannot tell.
-Result<int64_t> thread_cpu_now(Task& task) {
-  const auto ns = task.kernel().task_cpu_ns(task);
-  if (!ns) return Err(EINVAL);
-  return static_cast<int64_t>(*ns);
+Result<int64_t> cpu_now(const CpuClock& clock) {
+  if (clock.thread && !clock.group->kernel.task_cpu_ns(*clock.thread)) return Err(EINVAL);
+  return static_cast<int64_t>(group_cpu_ns(*clock.group, clock.kind));
 }
 
 int64_t host_now(clockid_t clock) {
@@ -27,6 +26,29 @@ int64_t host_now(clockid_t clock) {
 }  // namespace
 
 uint64_t group_cpu_ns(ThreadGroup& group) { return group.kernel.cpu_times(group).total_ns(); }
+
+uint64_t group_cpu_ns(ThreadGroup& group, CpuClockKind kind) {
+  const CpuTimes times = group.kernel.cpu_times(group);
+  return kind == CpuClockKind::kVirt ? times.user_ns : times.total_ns();
+}
+
+// pid_for_clock()
+Result<CpuClock> find_cpu_clock(Task& task, clockid_t clock) {
+  if (clock == CLOCK_PROCESS_CPUTIME_ID)
+    return CpuClock{&task.group(), nullptr, CpuClockKind::kSched};
+  if (clock == CLOCK_THREAD_CPUTIME_ID) return CpuClock{&task.group(), &task, CpuClockKind::kSched};
+  if (!is_cpu_clock(clock) || (clock & kKindMask) == kKindMask) return Err(EINVAL);
+  const auto kind = static_cast<CpuClockKind>(clock & kKindMask);
+  const pid_t pid = ~(clock >> 3);
+  if (clock & kPerThread) {
+    Task* thread = pid == 0 ? &task : task.kernel().find_task(pid);
+    if (!thread || thread->tgid() != task.tgid()) return Err(EINVAL);
+    return CpuClock{&task.group(), thread, kind};
+  }
+  ThreadGroup* group = pid == 0 ? &task.group() : task.kernel().find_group(pid);
+  if (!group) return Err(EINVAL);
+  return CpuClock{group, nullptr, kind};
+}
 
 Result<timespec> copy_in_timespec(Task& task, UserAddr addr) {
   const auto ts = TRY(task.copy_in<timespec>(addr));
@@ -66,33 +88,30 @@ Result<int64_t> guest_clock_now(Task& task, clockid_t clock) {
       return host_now(CLOCK_REALTIME);
     case CLOCK_BOOTTIME_ALARM:
       return host_now(CLOCK_BOOTTIME);
-    case CLOCK_PROCESS_CPUTIME_ID:
-      return static_cast<int64_t>(group_cpu_ns(task.group()));
-    case CLOCK_THREAD_CPUTIME_ID:
-      return thread_cpu_now(task);
     default:
       break;
   }
-  if (!is_cpu_clock_id(clock)) return Err(EINVAL);
-  const pid_t pid = ~(clock >> 3);
-  if (clock & kPerThread) {
-    Task* thread = pid == 0 ? &task : task.kernel().find_task(pid);
-    if (!thread || thread->tgid() != task.tgid()) return Err(EINVAL);
-    return thread_cpu_now(*thread);
-  }
-  ThreadGroup* group = pid == 0 ? &task.group() : task.kernel().find_group(pid);
-  if (!group) return Err(EINVAL);
-  return static_cast<int64_t>(group_cpu_ns(*group));
+  // A process's clock may be asked for by the number of the thread that asks.
+  if (clock < 0 && !(clock & kPerThread) && ~(clock >> 3) == task.tid())
+    clock = static_cast<clockid_t>(~static_cast<unsigned>(task.tgid()) << 3) | (clock & kKindMask);
+  return cpu_now(TRY(find_cpu_clock(task, clock)));
+}
+
+bool is_known_clock(clockid_t clock) {
+  return clock < 0 || (clock <= CLOCK_TAI && clock != CLOCK_TAI - 1);  // 10 is no more
 }
 
 Result<int64_t> guest_clock_resolution(Task& task, clockid_t clock) {
-  if (clock == CLOCK_REALTIME_COARSE || clock == CLOCK_MONOTONIC_COARSE) {
-    timespec ts{};
-    clock_getres(clock, &ts);
-    return to_ns(ts);
+  bool is_coarse = clock == CLOCK_REALTIME_COARSE || clock == CLOCK_MONOTONIC_COARSE;
+  if (is_cpu_clock(clock)) {
+    is_coarse = TRY(find_cpu_clock(task, clock)).kind != CpuClockKind::kSched;
+  } else if (!is_known_clock(clock) || is_file_clock(clock)) {
+    return Err(EINVAL);
   }
-  TRY(guest_clock_now(task, clock));
-  return 1;
+  if (!is_coarse) return 1;
+  timespec tick{};
+  clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+  return to_ns(tick);
 }
 
 }  // namespace uks

@@ -41,6 +41,28 @@ MonotonicNs deadline_from_absolute(clockid_t clock, const timespec& absolute);
 // CPU time of all threads of a process, also those that ended, in nanoseconds.
 uint64_t group_cpu_ns(ThreadGroup& group);
 
+// What a CPU clock counts: user and system time, user time, or the same as the first but exactly
+// (CPUCLOCK_PROF, CPUCLOCK_VIRT, CPUCLOCK_SCHED).
+enum class CpuClockKind : uint8_t { kProf, kVirt, kSched };
+uint64_t group_cpu_ns(ThreadGroup& group, CpuClockKind kind);
+
+// Ids of CPU clocks, also of other processes and threads, and those of files (clock devices, of
+// which there are none here): clockid_to_kclock() in kernel/time/posix-timers.c.
+constexpr bool is_file_clock(clockid_t clock) { return clock < 0 && (clock & 7) == 3; }
+constexpr bool is_cpu_clock(clockid_t clock) {
+  return clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID ||
+         (clock < 0 && !is_file_clock(clock));
+}
+struct CpuClock {
+  ThreadGroup* group;
+  Task* thread;  // null: of the whole process
+  CpuClockKind kind;
+};
+// EINVAL: no CPU clock, or nobody whose clock `task` may read.
+Result<CpuClock> find_cpu_clock(Task& task, clockid_t clock);
+
+// Whether Linux has that clock at all; a CPU clock need not be anybody's.
+bool is_known_clock(clockid_t clock);
 // Now, of any clock a guest may name, CPU clocks of its own processes included. EINVAL.
 Result<int64_t> guest_clock_now(Task& task, clockid_t clock);
 // Nanoseconds. EINVAL.

@@ -92,14 +92,19 @@ void IntervalTimer::on_expire() {
   group_.kernel.send_signal(group_, info);  // may be the end of this timer
 }
 
-PosixTimer::PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event,
+PosixTimer::PosixTimer(ThreadGroup& group, int id, clockid_t clock,
+                       const std::optional<CpuClock>& cpu, Event event,
                        std::optional<uid_t> charged)
     : Timer(group.kernel.timers),
       group_(group),
       charged_(charged),
       id_(id),
       clock_(clock),
-      event_(event) {}
+      event_(event) {
+  if (!cpu) return;
+  cpu_kind_ = cpu->kind;
+  if (cpu->group != &group_) other_group_ = Ref<ThreadGroup>(cpu->group);
+}
 
 PosixTimer::~PosixTimer() {
   if (charged_) uncharge_signal(*charged_);
@@ -109,12 +114,15 @@ PosixTimer::~PosixTimer() {
 }
 
 int64_t PosixTimer::now() const {
-  return on_cpu_clock() ? static_cast<int64_t>(group_cpu_ns(group_)) : monotonic_now();
+  return on_cpu_clock() ? static_cast<int64_t>(group_cpu_ns(cpu_group(), *cpu_kind_))
+                        : monotonic_now();
 }
 
 void PosixTimer::arm_due() {
   if (on_cpu_clock()) {
-    arm(cpu_sample_time(group_, due_ - now()));
+    // A clock that stands still for ever.
+    if (cpu_group().zombie && due_ > now()) return;
+    arm(cpu_sample_time(cpu_group(), due_ - now()));
   } else {
     arm(std::max(due_, monotonic_now() + (interval_ > 0 ? kShortestPeriod : 0)));
   }
@@ -264,7 +272,7 @@ void GroupTimers::on_heeded(int signo) {
   }
 }
 
-Result<int> GroupTimers::create(Task& task, clockid_t clock,
+Result<int> GroupTimers::create(Task& task, clockid_t clock, const std::optional<CpuClock>& cpu,
                                 std::optional<PosixTimer::Event> event) {
   if (posix_.size() >= kMaxPosixTimers) return Err(EAGAIN);
   const uid_t user = task.creds().ruid;
@@ -275,7 +283,7 @@ Result<int> GroupTimers::create(Task& task, clockid_t clock,
   if (!event)
     event = {
         .notify = SIGEV_SIGNAL, .signo = SIGALRM, .value = static_cast<uint64_t>(id), .tid = 0};
-  posix_.emplace(id, std::make_unique<PosixTimer>(group_, id, clock, *event, user));
+  posix_.emplace(id, std::make_unique<PosixTimer>(group_, id, clock, cpu, *event, user));
   return id;
 }
 

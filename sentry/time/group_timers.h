@@ -10,6 +10,7 @@
 #include "platform/base/ref.h"
 #include "platform/base/result.h"
 #include "sentry/task/task.h"
+#include "sentry/time/clock.h"
 #include "sentry/time/timer_queue.h"
 
 namespace uks {
@@ -51,9 +52,10 @@ class PosixTimer final : public Timer {
     uint64_t value = 0;
     pid_t tid = 0;
   };
-  // `charged`: the user whose place in the signal queues it holds.
-  PosixTimer(ThreadGroup& group, int id, clockid_t clock, Event event,
-             std::optional<uid_t> charged);
+  // `cpu`: the CPU clock it runs on, if that is one. `charged`: the user whose place in the signal
+  // queues it holds.
+  PosixTimer(ThreadGroup& group, int id, clockid_t clock, const std::optional<CpuClock>& cpu,
+             Event event, std::optional<uid_t> charged);
   ~PosixTimer() override;
   void on_expire() override;
   // `value` relative, or a time of its clock. 0 disarms. Nanoseconds.
@@ -69,9 +71,10 @@ class PosixTimer final : public Timer {
   void on_heeded();
 
  private:
-  // `due_` and now() are on CLOCK_MONOTONIC, or on the process's CPU clock, which is looked at
-  // again and again.
-  bool on_cpu_clock() const { return clock_ == CLOCK_PROCESS_CPUTIME_ID; }
+  // `due_` and now() are on CLOCK_MONOTONIC, or on a process's CPU clock, which is looked at again
+  // and again. A thread's is that of its process, in which it was alone when the timer was made.
+  bool on_cpu_clock() const { return cpu_kind_.has_value(); }
+  ThreadGroup& cpu_group() const { return other_group_ ? *other_group_ : group_; }
   int64_t now() const;
   void arm_due();
   void send();
@@ -81,6 +84,8 @@ class PosixTimer final : public Timer {
   std::optional<uid_t> charged_;
   int id_;
   clockid_t clock_;
+  std::optional<CpuClockKind> cpu_kind_;
+  Ref<ThreadGroup> other_group_;  // whose CPU clock it is, if not its own process's
   Event event_;
   int64_t interval_ = 0;
   int64_t due_ = 0;       // 0: disarmed
@@ -113,7 +118,8 @@ class GroupTimers final : public RefCounted {
   void watch_cpu_limit() { cpu_limit_.watch(); }
   // EAGAIN above kMaxPosixTimers, or when the user's queued signals are used up (RLIMIT_SIGPENDING
   // counts timers, too). Returns the id.
-  Result<int> create(Task& task, clockid_t clock, std::optional<PosixTimer::Event> event);
+  Result<int> create(Task& task, clockid_t clock, const std::optional<CpuClock>& cpu,
+                     std::optional<PosixTimer::Event> event);
   // A signal of a timer, or SIGALRM, is being taken off a queue: completes its overrun count.
   void on_taken(SignalInfo& info);
   // A signal has got an action that does not ignore it.

@@ -122,6 +122,99 @@ TEST(Clock, Errors) {
   EXPECT_ERRNO(clock_settime(CLOCK_MONOTONIC, &ts), EINVAL);
 }
 
+// CPU clock ids as the kernel makes them: ~pid << 3 | 4 for a thread | kind.
+clockid_t cpu_clock(pid_t pid, int kind) {
+  return static_cast<clockid_t>(~static_cast<unsigned>(pid) << 3 | static_cast<unsigned>(kind));
+}
+constexpr int kProf = 0, kVirt = 1, kSched = 2, kThread = 4;
+
+struct ClockAnswers {
+  int get, sleep, set, adjust, timer;  // errno, 0: fine
+};
+int errno_of(long result) { return result < 0 ? errno : 0; }
+
+void expect_answers(clockid_t clock, const ClockAnswers& want) {
+  SCOPED_TRACE(clock);
+  timespec ts{}, zero{};
+  EXPECT_EQ(errno_of(syscall(SYS_clock_gettime, clock, &ts)), want.get);
+  EXPECT_EQ(errno_of(syscall(SYS_clock_getres, clock, &ts)), want.get);
+  EXPECT_EQ(errno_of(syscall(SYS_clock_getres, clock, nullptr)), want.get);
+  EXPECT_EQ(errno_of(syscall(SYS_clock_nanosleep, clock, TIMER_ABSTIME, &zero, nullptr)),
+            want.sleep);
+  // A call that such a clock lacks is refused before its arguments are looked at.
+  const timespec bad{0, -1};
+  EXPECT_EQ(errno_of(syscall(SYS_clock_nanosleep, clock, 0, &bad, nullptr)),
+            want.sleep == EOPNOTSUPP ? EOPNOTSUPP : EINVAL);
+  EXPECT_EQ(errno_of(syscall(SYS_clock_settime, clock, &zero)), want.set);
+  EXPECT_EQ(errno_of(syscall(SYS_clock_settime, clock, nullptr)), clock < 0 ? EFAULT : EINVAL);
+  timex t{};
+  EXPECT_EQ(errno_of(syscall(SYS_clock_adjtime, clock, &t)), want.adjust);
+  sigevent none{};
+  none.sigev_notify = SIGEV_NONE;
+  int id = -1;
+  EXPECT_EQ(errno_of(syscall(SYS_timer_create, clock, &none, &id)), want.timer);
+  if (want.timer == 0) EXPECT_OK(syscall(SYS_timer_delete, id));
+  none.sigev_notify = 77;
+  EXPECT_EQ(errno_of(syscall(SYS_timer_create, clock, &none, &id)),
+            want.timer == EOPNOTSUPP ? EOPNOTSUPP : EINVAL);
+}
+
+constexpr ClockAnswers kOwnThread{0, EINVAL, EPERM, EOPNOTSUPP, 0};
+constexpr ClockAnswers kProcess{0, 0, EPERM, EOPNOTSUPP, 0};
+constexpr ClockAnswers kNobody{EINVAL, EINVAL, EINVAL, EOPNOTSUPP, EINVAL};
+constexpr ClockAnswers kFileClock{EINVAL, EOPNOTSUPP, EINVAL, EINVAL, EOPNOTSUPP};
+
+TEST(Clock, CpuClocksOfThreadsAndProcesses) {
+  const pid_t other = test::spawn([] { return pause(); });
+  const pid_t gone = test::spawn([] { return 0; });
+  test::wait_for(gone);
+  expect_answers(CLOCK_PROCESS_CPUTIME_ID, {0, 0, EINVAL, EOPNOTSUPP, 0});
+  expect_answers(CLOCK_THREAD_CPUTIME_ID, {0, EOPNOTSUPP, EINVAL, EOPNOTSUPP, 0});
+  for (const int kind : {kProf, kVirt, kSched}) {
+    for (const pid_t self : {0, getpid()}) {
+      expect_answers(cpu_clock(self, kind), kProcess);
+      expect_answers(cpu_clock(self, kind | kThread), kOwnThread);
+    }
+    expect_answers(cpu_clock(other, kind), kProcess);
+    expect_answers(cpu_clock(other, kind | kThread), kNobody);  // no thread of ours
+    expect_answers(cpu_clock(gone, kind), kNobody);
+    expect_answers(cpu_clock(gone, kind | kThread), kNobody);
+  }
+  for (const pid_t pid : {0, getpid(), other, gone}) {
+    expect_answers(cpu_clock(pid, 7), kNobody);     // no such kind
+    expect_answers(cpu_clock(pid, 3), kFileClock);  // of a descriptor that is none
+  }
+  kill(other, SIGKILL);
+  test::wait_for(other);
+}
+
+TEST(Clock, UnknownClocks) {
+  for (const clockid_t clock : {10, 12, 13, 19, 100, INT32_MAX})
+    expect_answers(clock, {EINVAL, EINVAL, EINVAL, EINVAL, EINVAL});
+  expect_answers(-1, kNobody);
+  expect_answers(INT32_MIN, kNobody);
+  for (const clockid_t clock : {CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE})
+    expect_answers(clock, {0, EOPNOTSUPP, EINVAL, EOPNOTSUPP, EOPNOTSUPP});
+}
+
+// User and system time together count in ticks, and so does user time alone.
+TEST(Clock, CpuClockKinds) {
+  timespec tick{}, ts{};
+  ASSERT_OK(clock_getres(CLOCK_MONOTONIC_COARSE, &tick));
+  for (const int kind : {kProf, kVirt}) {
+    ASSERT_OK(clock_getres(cpu_clock(0, kind), &ts));
+    EXPECT_EQ(ts.tv_nsec, tick.tv_nsec);
+  }
+  ASSERT_OK(clock_getres(cpu_clock(0, kSched), &ts));
+  EXPECT_EQ(ts.tv_nsec, 1);
+  const int64_t end = test::now_ns() + 10'000 * test::kMs;
+  while (test::now_ns(cpu_clock(0, kVirt)) < 20 * test::kMs && test::now_ns() < end) {
+  }
+  const int64_t user = test::now_ns(cpu_clock(0, kVirt));
+  EXPECT_GE(user, 20 * test::kMs);
+  EXPECT_GE(test::now_ns(cpu_clock(0, kProf)), user);
+}
+
 TEST(Clock, TimeAndGettimeofdayAgree) {
   timeval tv;
   const time_t before = time(nullptr);

@@ -88,6 +88,39 @@ TEST_F(Timer, Errors) {
   EXPECT_ERRNO(syscall(SYS_timer_settime, 123456, 0, &value, nullptr), EINVAL);
 }
 
+// Of the only thread of a process, and of another process that works.
+TEST_F(Timer, OnCpuClocksOfAThreadAndOfAnother) {
+  const pid_t busy = test::spawn([] {
+    for (const int64_t end = test::now_ns() + 60'000 * test::kMs; test::now_ns() < end;) {
+    }
+    return 0;
+  });
+  clockid_t others;
+  ASSERT_EQ(clock_getcpuclockid(busy, &others), 0);
+  for (const clockid_t clock : {CLOCK_THREAD_CPUTIME_ID, others}) {
+    g_fired = 0;
+    timer_t id;
+    ASSERT_OK(timer_create(clock, &event, &id));
+    const int64_t before = test::now_ns(clock);
+    itimerspec value = ms(20);
+    ASSERT_OK(timer_settime(id, 0, &value, nullptr));
+    for (const int64_t end = test::now_ns() + 30'000 * test::kMs;
+         !g_fired && test::now_ns() < end;) {
+    }
+    EXPECT_EQ(g_fired, 1);
+    EXPECT_GE(test::now_ns(clock) - before, 20 * test::kMs);
+    EXPECT_OK(timer_delete(id));
+  }
+  // Its clock stands still when it has ended; the timer stays.
+  timer_t id;
+  ASSERT_OK(timer_create(others, &event, &id));
+  kill(busy, SIGKILL);
+  test::wait_for(busy);
+  itimerspec value = ms(1);
+  (void)timer_settime(id, 0, &value, nullptr);
+  EXPECT_OK(timer_delete(id));
+}
+
 TEST_F(Timer, AreNotInheritedByFork) {
   timer_t id;
   ASSERT_OK(timer_create(CLOCK_MONOTONIC, &event, &id));
