@@ -81,7 +81,7 @@ refused hide_empty 'needs a value' --hide= -- true
 gives tmpfs '. .. x' --tmpfs "$side/dir" -- sh -c "cd $side/dir && echo x >x && echo \$(ls -a) "
 check $as.tmpfs_covers_only grep -qx old "$side/dir/inner"
 check $as.tmpfs_vanishes test ! -e "$side/dir/x"
-gives tmpfs_in_place_of_the_workspace 'x' --tmpfs . -- sh -c 'echo x >made; ls -A | tr m x | cut -c1'
+gives tmpfs_in_place_of_the_workspace "$base/project made" --tmpfs . -- sh -c 'echo x >made; echo "$PWD" $(ls -A)'
 check $as.tmpfs_workspace_vanishes test ! -e made
 gives tmpfs_new_directory 'x' --tmpfs "$side/new/deep" -- sh -c "echo x >$side/new/deep/f; cat $side/new/deep/f"
 refused tmpfs_on_a_file 'not a directory' --tmpfs "$side/file" -- true

@@ -162,6 +162,17 @@ low_limit() {  # OPTION VALUE
 check low_limit.files low_limit n 64
 check low_limit.address_space low_limit v 500000
 check low_limit.data low_limit d 8000
+check low_limit.file_size low_limit f 8
+
+# What the caller may raise is the command's own limit, and nothing else's.
+low_soft_limit_of_file_size() {
+  fresh
+  (ulimit -Sf 1
+    export LONG=$(head -c 50000 /dev/zero | tr '\0' x)
+    inside --pass-env LONG -- bash -c 'echo ${#LONG} $(ulimit -f); head -c 5000 /dev/zero >/tmp/x; stat -c %s /tmp/x') >"$base/out" 2>&1
+  [[ $(sed -n 1p "$base/out") == "50000 1" && $(tail -n 1 "$base/out") == 1024 ]] || { cat "$base/out"; return 1; }
+}
+check low_soft_limit_of_file_size low_soft_limit_of_file_size
 
 nothing_is_left() {
   start 'sleep 60 & setsid sleep 61 & echo ready; exit 4'

@@ -143,6 +143,25 @@ void prepare(Role& role) {
   spawn.shares_memory = !kSanitized && ::syscall(SYS_close_range, ~0U, ~0U, 0) == 0;
 }
 
+// The caller's soft limit of file sizes is meant for the command, not for how it is told what to
+// do.
+class FileSizeRaised {
+ public:
+  FileSizeRaised() {
+    if (::getrlimit(RLIMIT_FSIZE, &before_) != 0) before_.rlim_cur = before_.rlim_max;
+    const rlimit raised{before_.rlim_max, before_.rlim_max};
+    if (before_.rlim_cur != before_.rlim_max) ::setrlimit(RLIMIT_FSIZE, &raised);
+  }
+  ~FileSizeRaised() {
+    if (before_.rlim_cur != before_.rlim_max) ::setrlimit(RLIMIT_FSIZE, &before_);
+  }
+  FileSizeRaised(const FileSizeRaised&) = delete;
+  FileSizeRaised& operator=(const FileSizeRaised&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 }  // namespace
 
 std::string too_low_limit() {
@@ -153,10 +172,12 @@ std::string too_low_limit() {
     rlim_t unit;
     const char* option;
   };
-  // Two windows of 128 MiB and the stub's region; stacks of 8 MiB for the threads of the start.
+  // Two windows of 128 MiB, a memfd each, and the stub's region; stacks of 8 MiB for the threads of
+  // the start.
   for (const Need& need : {Need{RLIMIT_NOFILE, 128, "open files", 1, "n"},
                            Need{RLIMIT_AS, 1 << 30, "address space in KiB", 1024, "v"},
-                           Need{RLIMIT_DATA, 128 << 20, "data memory in KiB", 1024, "d"}}) {
+                           Need{RLIMIT_DATA, 128 << 20, "data memory in KiB", 1024, "d"},
+                           Need{RLIMIT_FSIZE, 128 << 20, "file size in KiB", 1024, "f"}}) {
     rlimit limit;
     if (::getrlimit(static_cast<__rlimit_resource_t>(need.resource), &limit) != 0) continue;
     if (limit.rlim_max >= need.minimum) continue;
@@ -173,6 +194,7 @@ Result<UniqueFd> make_config_file(const char* name) {
 }
 
 Result<void> fill_config_file(int fd, const std::string& content) {
+  const FileSizeRaised raised;
   size_t done = 0;
   while (done < content.size()) {
     const ssize_t n =

@@ -155,8 +155,7 @@ class Builder {
     if (why.empty() && has_glob(scope_.host.cwd)) why = "has * or ? in its name";
     if (why.empty() && scope_.hidden.contains(scope_.host.cwd)) why = "is hidden";
     if (!why.empty()) {
-      view_.notices.push_back("the current directory " + why +
-                              ": changes in it will be discarded (--rw . passes them through)");
+      why_no_workspace_ = std::move(why);
       return;
     }
     view_.workspace_passes = true;
@@ -407,27 +406,53 @@ class Builder {
     view_.config.mounts = std::move(sorted);
   }
 
+  // Whether the command finds that directory of the host's, or one of the sandbox's own, there.
+  bool is_there(const std::string& dir) const {
+    const ViewMount* mount = nullptr;
+    for (const ViewMount& m : view_.config.mounts) {  // the deepest last
+      if (is_below(m.target, dir) || m.target == dir) return true;
+      if (is_at_or_below(dir, m.target)) mount = &m;
+    }
+    if (!mount) return false;
+    switch (mount->kind) {
+      case MountKind::kGofer:
+      case MountKind::kOverlay:
+        // A home that is not shown is there for what is shown of it.
+        return rules_.opens(dir) || (scope_.homes.contains(dir) && !scope_.hidden.contains(dir));
+      case MountKind::kDev:
+        return dir == "/dev/shm" || dir == "/dev/pts";
+      default:
+        return false;
+    }
+  }
+
+  // The current directory, or what there is of it; one line says what is not as it seems.
   void choose_workdir() {
-    std::string dir = scope_.host.cwd.empty() ? "/" : scope_.host.cwd;
-    if (scope_.options.workdir) dir = typed(*scope_.options.workdir);
-    // The sandbox's own directories do not have the host's below them.
-    const bool in_home = std::ranges::any_of(
-        scope_.homes, [&](const std::string& h) { return is_at_or_below(dir, h); });
-    if (!scope_.options.workdir && covered_by_own(dir) && !scope_.shown_above(dir) && !in_home) {
-      std::string_view top = dir;
-      dir = std::string(top.substr(0, top.find('/', 1)));
+    if (scope_.options.workdir) {
+      view_.workdir = typed(*scope_.options.workdir);
+    } else {
+      view_.workdir = scope_.host.cwd.empty() ? "/" : scope_.host.cwd;
+      while (view_.workdir != "/" && !is_there(view_.workdir))
+        view_.workdir = parent_of(view_.workdir);
     }
-    if (!scope_.options.workdir) {
-      for (const std::string& home : scope_.homes) {
-        if (is_below(dir, home) && !scope_.shown_above(dir) && !rules_.opens(dir)) dir = home;
-      }
+    const std::string& cwd = scope_.host.cwd;
+    if (!scope_.options.workdir && !cwd.empty() && view_.workdir != cwd) {
+      const bool hidden = std::ranges::any_of(
+          scope_.hidden, [&](const std::string& h) { return is_at_or_below(cwd, h); });
+      view_.notices.push_back(
+          "the current directory " +
+          (why_no_workspace_.empty() ? "is not there inside" : why_no_workspace_) +
+          ": starting in " + view_.workdir + (hidden ? "" : " (--rw . shows it)"));
+    } else if (!why_no_workspace_.empty()) {
+      view_.notices.push_back("the current directory " + why_no_workspace_ +
+                              ": changes in it will be discarded (--rw . passes them through)");
     }
-    view_.workdir = dir;
   }
 
   ViewScope scope_;
   RuleBuilder rules_{scope_};
   std::string home_;
+  std::string why_no_workspace_;  // "is hidden"; empty if there is one, or a flag is about it
   View view_;
 };
 

@@ -356,6 +356,57 @@ TEST(View, RunIsNotAWorkspaceAndHasNoHostDirectories) {
   const View view = compute_view({}, host);
   EXPECT_FALSE(view.workspace_passes);
   EXPECT_EQ(view.workdir, "/run");
+  ASSERT_EQ(view.notices.size(), 1u);
+  EXPECT_EQ(view.notices[0],
+            "the current directory is a system directory: starting in /run (--rw . shows it)");
+}
+
+// Where the current directory is not there, the command starts as near to it as there is something.
+TEST(View, StartsInTheNearestDirectoryThatIsThere) {
+  FakeHost host;
+  for (const char* dir : {"/dev", "/dev/shm", "/dev/shm/work", "/dev/net", "/tmp/work/sub"})
+    host.files[dir] = FileKind::kDirectory;
+  const auto start = [&](const char* cwd, const ExecOptions& options = {}) {
+    host.cwd = cwd;
+    const View view = compute_view(options, host);
+    EXPECT_EQ(view.notices.size(), view.workdir == cwd && view.workspace_passes ? 0u : 1u) << cwd;
+    return view.workdir;
+  };
+  EXPECT_EQ(start("/dev/shm/work"), "/dev/shm");
+  EXPECT_EQ(start("/dev/net"), "/dev");
+  EXPECT_EQ(start("/sys/kernel/debug"), "/sys");
+  EXPECT_EQ(start("/tmp/work/sub"), "/tmp/work/sub");
+  EXPECT_EQ(start("/etc/x"), "/etc/x");
+  EXPECT_EQ(start("/home/u/.ssh/bin"), "/home/u");
+  ExecOptions options;
+  options.hide = {"."};
+  EXPECT_EQ(start("/tmp/work/sub", options), "/tmp");
+  EXPECT_EQ(start("/home/u/proj", options), "/home/u");
+  EXPECT_EQ(start("/data/sub", options), "/data");
+  // What leads to something shown is there as well.
+  host.files["/data/sub"] = FileKind::kDirectory;
+  options.hide = {"/tmp/work/sub"};
+  options.rw = {"/tmp/work/deep/er"};
+  host.files["/tmp/work/deep"] = host.files["/tmp/work/deep/er"] = FileKind::kDirectory;
+  EXPECT_EQ(start("/tmp/work/sub", options), "/tmp/work");
+  options = {};
+  options.workdir = "/dev/shm/work";  // asked for: nothing else will do
+  host.cwd = "/home/u/proj";
+  EXPECT_EQ(compute_view(options, host).workdir, "/dev/shm/work");
+}
+
+TEST(View, ATmpfsInPlaceOfTheWorkspaceIsWhereTheCommandStarts) {
+  FakeHost host;
+  ExecOptions options;
+  options.tmpfs = {"."};
+  for (const char* dir : {"/tmp/work", "/home/u/proj", "/data"}) {
+    host.cwd = dir;
+    const View view = compute_view(options, host);
+    EXPECT_EQ(view.workdir, dir);
+    EXPECT_TRUE(view.notices.empty()) << view.notices[0];
+    ASSERT_TRUE(mount_at(view, dir));
+    EXPECT_EQ(mount_at(view, dir)->kind, MountKind::kTmpfs);
+  }
 }
 
 // On Fedora's image-based systems /var is a bind mount of /sysroot/ostree/deploy/OS/var; others

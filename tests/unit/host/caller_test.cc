@@ -17,7 +17,8 @@ TEST(CallerStat, Parses) {
   EXPECT_EQ(stat.terminal, makedev(136, 300));
   ASSERT_TRUE(parse_caller_stat("12 (x) R 1 2 3 0 -1 0\n", stat));
   EXPECT_EQ(stat.terminal, 0u);
-  for (const char* text : {"", "12 x R 1 2 3 4 5", "12 (x)", "12 (x) R 1 2 3", "12 (x) R a b c d e"})
+  for (const char* text :
+       {"", "12 x R 1 2 3 4 5", "12 (x)", "12 (x) R 1 2 3", "12 (x) R a b c d e"})
     EXPECT_FALSE(parse_caller_stat(text, stat)) << text;
 }
 
