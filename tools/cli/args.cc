@@ -38,10 +38,9 @@ void add_targets(Targets& targets, Globals& globals, ExecOptions& o) {
   targets["--quiet"] = &o.quiet;
 }
 
-// Whether one of the words before `--` may be this flag.
+// Whether one of the words may be this flag. Which `--` ends them is not known yet.
 bool is_written(const Flag& flag, std::span<const std::string> words) {
   for (const std::string_view word : words) {
-    if (word == "--") return false;
     if (word.starts_with(flag.name) &&
         (word.size() == flag.name.size() || word[flag.name.size()] == '='))
       return true;

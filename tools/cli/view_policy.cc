@@ -18,7 +18,7 @@ namespace {
 
 class Builder {
  public:
-  Builder(const ExecOptions& options, const Host& host) : scope_{options, host, {}, {}, {}} {}
+  Builder(const ExecOptions& options, const Host& host) : scope_{options, host, {}, {}, {}, {}} {}
 
   View build() {
     home_ = protected_home(scope_.host);
@@ -28,6 +28,7 @@ class Builder {
     for (const Account& account : scope_.host.accounts) {
       if (account.uid == scope_.host.uid) add_home(account.home);
     }
+    if (scope_.host.uid == 0) collect_other_homes();
     set_identity();
     collect_hidden();
     collect_shown();
@@ -38,7 +39,10 @@ class Builder {
     rules_.build();
     sort_mounts();
     add_generated_files();
-    rules_.add_aliases();
+    if (!rules_.add_aliases()) {
+      view_.notices.emplace_back(
+          "so much is hidden that not all other names of it are: mounts may show some");
+    }
     check_mount_points();
     choose_workdir();
     view_.rules = rules_.take();
@@ -51,6 +55,17 @@ class Builder {
     const std::string real = scope_.host.real_path(home).value_or("");
     if (real == "/root" || (!real.empty() && !has_glob(real) && !is_system_directory(real)))
       scope_.homes.insert(real);
+  }
+
+  // Services have homes and secrets as well. Not those that are everybody's.
+  void collect_other_homes() {
+    constexpr size_t kMaxHomes = 2048;
+    for (const Account& account : scope_.host.accounts) {
+      if (account.uid == scope_.host.uid || scope_.other_homes.size() == kMaxHomes) continue;
+      std::string real = scope_.host.real_path(account.home).value_or("");
+      if (real.empty() || scope_.homes.contains(real) || is_system_directory(real)) continue;
+      scope_.other_homes.insert(std::move(real));
+    }
   }
 
   void set_identity() {

@@ -26,12 +26,15 @@ const Shown* ViewScope::shown_above(const std::string& path) const {
 }
 
 std::string ViewScope::secret_above(const std::string& path) const {
-  for (const std::string& home : homes) {
-    if (!is_below(path, home)) continue;
-    const std::string_view tail = std::string_view(path).substr(home == "/" ? 1 : home.size() + 1);
-    for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
-      for (const std::string_view secret : list) {
-        if (is_at_or_below(tail, secret)) return join(home, secret);
+  for (const auto* all : {&homes, &other_homes}) {
+    for (const std::string& home : *all) {
+      if (!is_below(path, home)) continue;
+      const std::string_view tail =
+          std::string_view(path).substr(home == "/" ? 1 : home.size() + 1);
+      for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
+        for (const std::string_view secret : list) {
+          if (is_at_or_below(tail, secret)) return join(home, secret);
+        }
       }
     }
   }
@@ -60,7 +63,7 @@ std::vector<GoferRule> RuleBuilder::take() {
 
 void RuleBuilder::build() {
   for (const std::string& home : scope_.homes) add_home(home);
-  if (scope_.host.uid == 0) add_other_homes();
+  add_other_homes();
   add_system_secrets();
   add_shown_and_hidden();
 }
@@ -86,13 +89,14 @@ void RuleBuilder::add_shown_and_hidden() {
   }
   for (const std::string& path : scope_.hidden) {
     std::erase_if(rules_, [&](const auto& r) { return is_policy_below(r.second, path); });
+    std::erase_if(other_homes_, [&](const auto& home) { return is_at_or_below(home, path); });
     add(path, RuleAction::kDeny, "--hide");
   }
 }
 
-void RuleBuilder::add_aliases() {
-  // The gofer refuses more than 8,192 rules.
-  constexpr size_t kMaxRules = 4096;
+bool RuleBuilder::add_aliases() {
+  // The gofer refuses more than 8,192 rules, those for other homes included.
+  constexpr size_t kMaxRules = 5120;
   std::vector<GoferRule> aliases;
   for (const auto& [path, rule] : rules_) {
     if (rule.action != RuleAction::kDeny && rule.action != RuleAction::kAbsent) continue;
@@ -113,13 +117,18 @@ void RuleBuilder::add_aliases() {
     }
   }
   for (GoferRule& alias : aliases) {
-    if (rules_.size() < kMaxRules) rules_.try_emplace(alias.path, alias);
+    if (rules_.size() >= kMaxRules) return false;
+    rules_.try_emplace(alias.path, alias);
   }
+  return true;
 }
 
-// A rule of the default view that would open something below a hidden path.
+// A rule of the default view that would open something below a hidden path, or refuse what would
+// not be seen there at all.
 bool RuleBuilder::is_policy_below(const GoferRule& rule, const std::string& hidden) const {
-  if (rule.action != RuleAction::kReadOnly || !is_at_or_below(rule.path, hidden)) return false;
+  if (!is_at_or_below(rule.path, hidden)) return false;
+  if (rule.reason.starts_with(kOthersSecret)) return true;
+  if (rule.action != RuleAction::kReadOnly) return false;
   return std::ranges::none_of(scope_.shown, [&](const Shown& s) { return s.source == rule.path; });
 }
 
@@ -196,38 +205,76 @@ const std::vector<HostMount>& RuleBuilder::mounts() {
   return *mounts_;
 }
 
-// Nothing but the secrets lists has to do with this home: the same rules do for all such.
-bool RuleBuilder::is_ordinary(const std::string& home) {
-  const auto inside = [&](const std::string& path) { return is_at_or_below(path, home); };
-  return !has_glob(home) && std::ranges::none_of(scope_.shown, inside, &Shown::source) &&
-         std::ranges::none_of(scope_.hidden, inside) &&
-         std::ranges::none_of(mounts(), inside, &HostMount::target) &&
-         other_names(mounts(), home, true).empty();
-}
-
 // Root may read everybody's secrets; an ordinary caller is held back by the host itself.
 void RuleBuilder::add_other_homes() {
-  // The gofer refuses more than 8,192 rules.
-  constexpr size_t kMaxHomes = 2048, kMaxSpecial = 16;
-  size_t special = 0;
-  std::set<std::string> ordinary;
-  for (const Account& account : scope_.host.accounts) {
-    if (account.uid == scope_.host.uid || account.uid < 1000 || account.uid >= 65534) continue;
-    std::string home = scope_.host.real_path(account.home).value_or("");
-    if (home.empty() || home == "/" || scope_.homes.contains(home)) continue;
-    if (is_ordinary(home) || special == kMaxSpecial) {
-      if (ordinary.size() < kMaxHomes) ordinary.insert(std::move(home));
-      continue;
+  constexpr size_t kMaxExamined = 64;  // each is listed
+  size_t examined = 0;
+  for (const std::string& home : scope_.other_homes) {
+    add_other_home(home);
+    if (examined++ < kMaxExamined) refuse_second_names(home);
+  }
+}
+
+// By the home's name, and those that mounts of the whole or of parts give it.
+void RuleBuilder::add_other_home(const std::string& home) {
+  const auto inside = [&](const std::string& path) { return is_at_or_below(path, home); };
+  // What is shown or hidden in it beats the list, which only rules of its own can say.
+  const bool special = std::ranges::any_of(scope_.shown, inside, &Shown::source) ||
+                       std::ranges::any_of(scope_.hidden, inside);
+  std::vector<std::string> names = other_names(mounts(), home, false);
+  const bool in_parts = other_names(mounts(), home, true).size() != names.size() ||
+                        std::ranges::any_of(mounts(), inside, &HostMount::target);
+  names.push_back(home);
+  for (std::string& name : names) {
+    if (special || has_glob(name)) {
+      refuse_names_of_secrets(name);
+    } else {
+      other_homes_.push_back(std::move(name));
     }
-    ++special;
-    const std::string reason = std::string(kOthersSecret) + home;
-    for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
-      for (const std::string_view secret : list) {
-        add(join(home, secret), RuleAction::kDeny, reason, false);
+  }
+  if (!in_parts) return;
+  for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
+    for (const std::string_view secret : list) {
+      for (std::string& name : other_names(mounts(), join(home, secret), true)) {
+        std::ranges::replace(name, '*', '?');
+        add(name, RuleAction::kDeny, std::string(kOthersSecret) + home, false);
       }
     }
   }
-  other_homes_.assign(ordinary.begin(), ordinary.end());
+}
+
+void RuleBuilder::refuse_names_of_secrets(const std::string& home) {
+  for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
+    for (const std::string_view secret : list) {
+      std::string path = join(home, secret);
+      std::ranges::replace(path, '*', '?');
+      add(path, RuleAction::kDeny, std::string(kOthersSecret) + home, false);
+    }
+  }
+}
+
+// Secrets that are links, and those with more than one hard link.
+void RuleBuilder::refuse_second_names(const std::string& home) {
+  if (has_glob(home)) return;
+  const std::string reason = std::string(kOthersSecret) + home;
+  for (const policy::List list : {policy::home_secrets(), policy::big_secrets()}) {
+    const bool track = list.data() == policy::home_secrets().data();
+    for (const std::string_view secret : list) {
+      const std::string path = join(home, secret);
+      const FileKind kind = scope_.host.kind(path);
+      if (kind == FileKind::kMissing) continue;
+      if (track) add(path, RuleAction::kDeny, reason, true);
+      if (kind != FileKind::kLink) continue;
+      const auto real = scope_.host.real_path(path);
+      // Its owner must not be able to take other things away.
+      const auto below = [&](const std::string& p) { return is_at_or_below(p, *real); };
+      if (!real || has_glob(*real) || is_system_directory(*real) || below(scope_.host.cwd) ||
+          std::ranges::any_of(scope_.shown, below, &Shown::source) ||
+          std::ranges::any_of(scope_.homes, below))
+        continue;
+      add(*real, RuleAction::kDeny, reason, track);
+    }
+  }
 }
 
 std::vector<std::string> RuleBuilder::path_entries() const {

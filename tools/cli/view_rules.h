@@ -25,13 +25,15 @@ struct Shown {
 struct ViewScope {
   const ExecOptions& options;
   const Host& host;
-  std::set<std::string> homes;   // the caller's: $HOME and the account's
-  std::set<std::string> hidden;  // --hide
-  std::vector<Shown> shown;      // --ro, --rw and the workspace
+  std::set<std::string> homes;        // the caller's: $HOME and the account's
+  std::set<std::string> other_homes;  // of all other accounts, if the caller may read them (root)
+  std::set<std::string> hidden;       // --hide
+  std::vector<Shown> shown;           // --ro, --rw and the workspace
 
   // What the command line names, or the workspace, if that shows this path; else null.
   const Shown* shown_above(const std::string& path) const;
-  // The entry of the secrets lists that the path is or lies in; empty if there is none.
+  // The entry of the secrets lists that the path is or lies in, in any of the homes; empty if there
+  // is none.
   std::string secret_above(const std::string& path) const;
 };
 
@@ -43,8 +45,9 @@ class RuleBuilder {
   void build();
   // Adds one, in place of what is there for the same path.
   void add(const std::string& path, RuleAction action, std::string reason, bool track = true);
-  // Hides what is hidden under its other names, too: bind mounts, subvolumes. Last of all.
-  void add_aliases();
+  // Hides what is hidden under its other names, too: bind mounts, subvolumes. Last of all. False:
+  // there are more than the gofer takes.
+  bool add_aliases();
   // True if the rules let the path be seen and read.
   bool opens(const std::string& path) const;
   // All of them, sorted by path.
@@ -60,7 +63,9 @@ class RuleBuilder {
   void add_secret(const std::string& home, const std::string& path, bool home_open,
                   const PathSet& open, bool track);
   void add_other_homes();
-  bool is_ordinary(const std::string& other_home);
+  void add_other_home(const std::string& home);
+  void refuse_names_of_secrets(const std::string& home);
+  void refuse_second_names(const std::string& home);
   const std::vector<HostMount>& mounts();
   void add_system_secrets();
   void add_shown_and_hidden();

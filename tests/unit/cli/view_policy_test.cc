@@ -18,6 +18,8 @@
 namespace uks::cli {
 namespace {
 
+using Strings = std::vector<std::string>;
+
 class FakeHost final : public Host {
  public:
   FakeHost() {
@@ -442,8 +444,7 @@ TEST(View, HomesOfOthersAreRefusedTogetherUnlessOneIsSpecial) {
   ExecOptions options;
   options.rw = {"/data"};
   const size_t rules = compute_view(options, host).rules.size();
-  EXPECT_EQ(compute_view(options, host).other_homes,
-            (std::vector<std::string>{"/home/u", "/home/v"}));
+  EXPECT_EQ(compute_view(options, host).other_homes, Strings({"/home/u", "/home/v"}));
   gofer::Config config;
   std::string problem;
   ASSERT_TRUE(
@@ -455,17 +456,52 @@ TEST(View, HomesOfOthersAreRefusedTogetherUnlessOneIsSpecial) {
   for (const char* name : {"home", "v", ".ssh"}) state = set.child(state, name);
   EXPECT_EQ(state.action, gofer::Action::kDeny);
 
-  // What is shown in one decides there, and what is mounted from or into one is refused by name.
+  // What is shown in one decides there.
   options.ro = {"/home/u/proj"};
-  host.mountinfo =
-      "21 1 0:30 / / rw - ext4 /dev/sda rw\n"
-      "22 21 0:31 / /home/v/.aws rw - x /y rw\n";
-  const View view = compute_view(options, host);
-  EXPECT_TRUE(view.other_homes.empty());
+  View view = compute_view(options, host);
+  EXPECT_EQ(view.other_homes, Strings({"/home/v"}));
   EXPECT_GT(view.rules.size(), rules + 100);
-  EXPECT_EQ(action_at(view, "/home/v/.ssh/id_rsa"), "deny");
   EXPECT_EQ(action_at(view, "/home/u/proj/x"), "ro");
   EXPECT_EQ(action_at(view, "/home/u/.ssh/x"), "deny");
+  // Nothing is refused one by one below a hidden place: there it is not seen at all.
+  options.ro = {};
+  options.hide = {"/home"};
+  view = compute_view(options, host);
+  EXPECT_TRUE(view.other_homes.empty());
+  for (const GoferRule& rule : view.rules) EXPECT_FALSE(is_below(rule.path, "/home")) << rule.path;
+}
+
+TEST(View, HomesOfOthersUnderOtherNames) {
+  FakeHost host;
+  host.uid = host.gid = 0;
+  host.environment = {"HOME=/root"};
+  host.cwd = "/home/v/.ssh";
+  for (const char* dir : {"/var/lib/svc", "/home/v/.ssh", "/dots", "/dots/keys"})
+    host.files[dir] = FileKind::kDirectory;
+  host.accounts.push_back({110, 110, "/var/lib/svc"});
+  host.accounts.push_back({70000, 70000, "/home/w*"});
+  host.files["/home/w*"] = FileKind::kDirectory;
+  host.links["/home/v/.kube"] = "/dots/keys";
+  host.links["/home/v/.aws"] = "/usr";  // a trap for root
+  host.files["/home/u/.netrc"] = FileKind::kFile;
+  host.mountinfo =
+      "21 1 0:30 / / rw - ext4 /dev/sda rw\n"
+      "22 21 0:30 /home /data/homes rw - ext4 /dev/sda rw\n"
+      "23 21 0:30 /home/u/.config/gh /srv/gh rw - ext4 /dev/sda rw\n"
+      "24 21 0:31 /top /home/v/.gnupg rw - ext4 /dev/sdb rw\n"
+      "25 21 0:31 / /mnt rw - ext4 /dev/sdb rw\n";
+  const View view = compute_view({}, host);
+  for (const char* path :
+       {"/home/u/.ssh/id", "/home/v/.ssh/id", "/data/homes/u/.ssh/id", "/srv/gh/hosts.yml",
+        "/mnt/top/x", "/var/lib/svc/.ssh/id", "/home/w?/.ssh/id", "/dots/keys/config"}) {
+    EXPECT_EQ(action_at(view, path), "deny") << path;
+  }
+  for (const char* path : {"/usr/bin/ls", "/home/u/letters", "/mnt/other", "/dots/x"})
+    EXPECT_EQ(action_at(view, path), "") << path;
+  // Known by inode, for its hard links.
+  EXPECT_TRUE(std::ranges::any_of(
+      view.rules, [](const GoferRule& r) { return r.path == "/home/u/.netrc" && r.track; }));
+  EXPECT_FALSE(view.workspace_passes);
 }
 
 TEST(RealHost, SaysWhatLstatAndRealpathSay) {
