@@ -168,8 +168,7 @@ check low_limit.file_size low_limit f 8
 low_soft_limit_of_file_size() {
   fresh
   (ulimit -Sf 1
-    export LONG=$(head -c 50000 /dev/zero | tr '\0' x)
-    inside --pass-env LONG -- bash -c 'echo ${#LONG} $(ulimit -f); head -c 5000 /dev/zero >/tmp/x; stat -c %s /tmp/x') >"$base/out" 2>&1
+    inside --env "LONG=$(head -c 50000 /dev/zero | tr '\0' x)" -- bash -c 'echo ${#LONG} $(ulimit -f); head -c 5000 /dev/zero >/tmp/x; stat -c %s /tmp/x') >"$base/out" 2>&1
   [[ $(sed -n 1p "$base/out") == "50000 1" && $(tail -n 1 "$base/out") == 1024 ]] || { cat "$base/out"; return 1; }
 }
 check low_soft_limit_of_file_size low_soft_limit_of_file_size
