@@ -91,6 +91,7 @@ void TrapPlatform::handle(Shard& shard, const Notification& n) {
     if (thread->event == UKS_EVENT_CLONED && thread->result < 0 && thread->clone_child) {
       abandon_child(thread->clone_child);
       in_the_making_--;
+      pause_refill();
     }
     shard.zygote_idle = true;
     return;

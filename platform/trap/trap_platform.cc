@@ -498,6 +498,7 @@ GuestThread* TrapPlatform::take_stub() {
     pool_.pop_front();
     if (thread->mm().gone) continue;
     if (!forked_) pool_size_ = 0;
+    taken_ = true;
     return thread;
   }
   pool_size_ = std::max(pool_size_, 1u);
@@ -528,6 +529,7 @@ void TrapPlatform::thaw(AddressSpace& mm) {
 void TrapPlatform::refill() {
   // Whoever takes the last stub may say that no more are needed: others may wait for theirs.
   const size_t wanted = client_->awaits_stub() ? std::max(pool_size_, full_pool_) : pool_size_;
+  if (pool_.size() + in_the_making_ >= wanted || now_ms() < refill_after_ms_) return;
   for (size_t tried = 0; tried < shards_.size() && pool_.size() + in_the_making_ < wanted;
        tried++) {
     // In turn, or all processes but the first few would share one listener.
@@ -538,7 +540,8 @@ void TrapPlatform::refill() {
     shard.zygote_idle = false;
     auto child = clone(*shard.zygote, {});
     if (!child) {
-      LOG_WARN_LIMITED("no fresh stub process: errno {}", child.error().value);
+      // Without a first one the sandbox does not start, and says so.
+      if (taken_) LOG_WARN_LIMITED("no fresh stub process: errno {}", child.error().value);
       shard.zygote_idle = true;
       return;
     }
@@ -547,6 +550,13 @@ void TrapPlatform::refill() {
     // A pool stub is known by this mark until it is ready; the hello's token lives in `awaited_`.
     (*child)->token = 1;
   }
+}
+
+// The host has no room for processes: not again and again, as fast as it goes.
+void TrapPlatform::pause_refill() {
+  constexpr int64_t kPause = 10;
+  refill_after_ms_ = now_ms() + kPause;
+  client_->sweep_later(kPause + 1);
 }
 
 // ---- Strays

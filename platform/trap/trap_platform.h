@@ -163,6 +163,7 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   void child_vanished(GuestThread* child);
   void process_died(pid_t pid);
   void refill();
+  void pause_refill();
   void end_silent_threads();
   void deny(const Notification& n);
   void end_liar(GuestThread& thread, const char* lie);
@@ -189,6 +190,8 @@ class TrapPlatform final : public Platform, public MemoryByOrder {
   // Fresh stubs wanted: one for the first program, none for one that does not fork, `full_pool_` as
   // soon as something forks, which is likely to exec next. A stub that is not needed costs start
   // and end.
+  bool taken_ = false;  // the first process has its stub
+  int64_t refill_after_ms_ = 0;
   unsigned pool_size_ = 1;
   unsigned full_pool_ = 0;
   bool forked_ = false;
