@@ -31,7 +31,7 @@ if command -v redis-server >/dev/null; then
 for i in $(seq 100); do redis-cli -s $s ping >/dev/null 2>&1 && break; sleep 0.1; done
 r="redis-cli -s $s"; $r ping; $r set k v; $r get k; $r incrby n 41; $r incr n; $r lpush l a b c; $r lrange l 0 -1
 for i in $(seq 300); do echo "set key$i $i"; done | $r | sort | uniq -c; $r dbsize
-($r --csv subscribe ch | head -2 | tail -1) & sleep 0.5; $r publish ch msg; for i in 1 2 3 4 5; do sleep 0.2; $r publish ch more >/dev/null; done; wait $!  # head has gone: it ends at the next line
+($r --csv subscribe ch | head -2 | tail -1) & for i in $(seq 100); do [[ $($r pubsub numsub ch | tail -1) == 1 ]] && break; sleep 0.1; done; $r publish ch msg; for i in 1 2 3 4 5; do sleep 0.2; $r publish ch more >/dev/null; done; wait $!  # head has gone: it ends at the next line
 redis-benchmark -s $s -q -n 2000 -c 20 -t set,get,lpush >$d/bench 2>&1; tr "\r" "\n" <$d/bench | grep -c "requests per second"
 $r config set save "900 1" >/dev/null; $r save; ls -l $d/dump.rdb | wc -l; $r shutdown nosave; wait $p; echo status $?; rm -f $d/dump.rdb $s'
   same redis_tcp 'd=$(mktemp -d /tmp/redis-XXXXXX); trap "rm -rf $d" EXIT; redis-server --port 16399 --bind 127.0.0.1 --save "" --dir $d >$d/redis.log & p=$!
